@@ -1,0 +1,67 @@
+// compression.h: records as single zstd frames, with an optional dictionary shared by all.
+//
+// Threads  A Dictionary is immutable and shared. Compressor and Decompressor belong to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dsrt {
+
+// A zstd dictionary prepared for both directions.
+class Dictionary {
+ public:
+  Dictionary(std::span<const std::byte> content, int level);
+  ~Dictionary();
+  Dictionary(const Dictionary&) = delete;
+  Dictionary& operator=(const Dictionary&) = delete;
+
+ private:
+  friend class Compressor;
+  friend class Decompressor;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class Compressor {
+ public:
+  // `dictionary` may be null; `level` is zstd's, and is the dictionary's own where one is given.
+  Compressor(int level, std::shared_ptr<const Dictionary> dictionary);
+  ~Compressor();
+  Compressor(Compressor&&) noexcept;
+  Compressor& operator=(Compressor&&) noexcept;
+
+  // Replaces `frame` by `raw` compressed. The frame holds the raw size and no checksum of its own.
+  void compress(std::span<const std::byte> raw, std::vector<std::byte>& frame);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+class Decompressor {
+ public:
+  explicit Decompressor(std::shared_ptr<const Dictionary> dictionary);
+  ~Decompressor();
+  Decompressor(Decompressor&&) noexcept;
+  Decompressor& operator=(Decompressor&&) noexcept;
+
+  // The raw size that `frame` declares. Throws CorruptError, beginning with `where`, if it
+  // declares none or more than `max_bytes`: nothing may be allocated on a frame's word alone.
+  static std::uint64_t raw_bytes(std::span<const std::byte> frame, std::uint64_t max_bytes,
+                                 const std::string& where);
+
+  // Fills `raw`, whose size must be exactly the frame's. Throws CorruptError as above.
+  void decompress(std::span<const std::byte> frame, std::span<std::byte> raw,
+                  const std::string& where);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace dsrt

@@ -1,0 +1,122 @@
+#include "dsrt/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "dsrt/error.h"
+
+namespace dsrt {
+
+namespace {
+
+constexpr std::size_t max_write_bytes = std::size_t{1} << 30;  // Linux writes at most 2 GiB a call.
+
+[[noreturn]] void throw_errno(const std::string& path, const char* action) {
+  const int code = errno;
+  throw SystemError(code, path, action);
+}
+
+// Calls `transfer(position, count) -> ssize_t` until all bytes went through.
+template <typename Transfer>
+void transfer_all(std::size_t size, const std::string& path, Transfer transfer) {
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t count = transfer(done, std::min(size - done, max_write_bytes));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw_errno(path, "write");
+    done += static_cast<std::size_t>(count);
+  }
+}
+
+// A descriptor that closes itself on the way out; its error does not matter where nothing was written.
+struct Descriptor {
+  int value;
+  ~Descriptor() {
+    if (value >= 0) ::close(value);
+  }
+};
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) throw_errno(path_, "create");
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(std::exchange(other.size_, 0)) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  transfer_all(bytes.size(), path_, [&](std::size_t position, std::size_t count) {
+    return ::write(descriptor_, bytes.data() + position, count);
+  });
+  size_ += bytes.size();
+}
+
+void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  transfer_all(bytes.size(), path_, [&](std::size_t position, std::size_t count) {
+    return ::pwrite(descriptor_, bytes.data() + position, count,
+                    static_cast<off_t>(offset + position));
+  });
+}
+
+void OutputFile::finish() {
+  if (::fsync(descriptor_) != 0) throw_errno(path_, "fsync");
+  if (::close(std::exchange(descriptor_, -1)) != 0) throw_errno(path_, "close");
+}
+
+MappedFile::MappedFile(std::string path, std::uint64_t expected_bytes) : path_(std::move(path)) {
+  const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (file.value < 0) throw_errno(path_, "open");
+  struct stat status {};
+  if (::fstat(file.value, &status) != 0) throw_errno(path_, "fstat");
+  if (!S_ISREG(status.st_mode)) throw CorruptError(path_ + ": is not a regular file");
+  const auto actual_bytes = static_cast<std::uint64_t>(status.st_size);
+  if (actual_bytes != expected_bytes) {
+    throw CorruptError(path_ + ": has " + std::to_string(actual_bytes) +
+                       " bytes but the manifest says " + std::to_string(expected_bytes) +
+                       "; it was truncated or replaced, restore or rebuild the cache");
+  }
+  if (actual_bytes == 0) return;
+  void* data = ::mmap(nullptr, actual_bytes, PROT_READ, MAP_SHARED, file.value, 0);
+  if (data == MAP_FAILED) throw_errno(path_, "mmap");
+  data_ = static_cast<const std::byte*>(data);
+  size_ = actual_bytes;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+}  // namespace dsrt

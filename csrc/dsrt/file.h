@@ -1,0 +1,57 @@
+// file.h: files as the store uses them: written once from the front, or mapped read-only whole.
+//
+// Errors     Every failed system call is a SystemError with errno and path.
+// Ownership  Both classes own their resource and are movable, not copyable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace dsrt {
+
+// A new file, appended to, then made durable. Destroying it unfinished closes and leaves the file.
+class OutputFile {
+ public:
+  // Creates `path`, which must not exist.
+  explicit OutputFile(std::string path);
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+
+  void write(std::span<const std::byte> bytes);
+  // Overwrites bytes that were written before, [offset, offset + bytes.size()).
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  // fsync, then close; the only ending that reports errors.
+  void finish();
+
+  const std::string& path() const { return path_; }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  std::string path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+// A whole file mapped read-only and shared. Holds no descriptor, so thousands may be open.
+class MappedFile {
+ public:
+  // Maps `path`, which must have exactly `expected_bytes`; another size is a CorruptError that
+  // names both. An empty file maps to an empty span.
+  MappedFile(std::string path, std::uint64_t expected_bytes);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace dsrt
