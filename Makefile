@@ -1,0 +1,52 @@
+# make demo   the main job on real data, under two minutes once installed
+# make test   all tests, C++ and Python
+# make check  format, lints, types, and a build in which warnings are errors
+# make clean  removes everything that make made
+#
+# Each sets up what it needs: system libraries (through apt-get for root, else it prints the command), .venv with the
+# versions in constraints.txt, and the native core beside the Python sources. Nothing is done twice: the environment is
+# made again when pyproject.toml or constraints.txt change, and of the core only what changed is compiled.
+
+PYTHON ?= python3
+BIN := .venv/bin
+BUILD := build/dev
+CXX_FILES = $(shell find csrc -name '*.cpp' -o -name '*.h')
+CMAKE = $(BIN)/cmake -G Ninja -S . -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	-DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -Dpybind11_DIR=$$($(BIN)/python -m pybind11 --cmakedir) -DDSRT_TESTS=ON
+# This project's environment decides what is imported, not the shell's.
+unexport PYTHONPATH PYTHONHOME
+
+.PHONY: demo test check clean core
+
+demo: core
+	$(BIN)/python examples/digits/demo.py
+
+test: core
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure
+	$(BIN)/python -m pytest
+
+check: core
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/clang-format --dry-run -Werror $(CXX_FILES)
+	$(CMAKE) -B build/werror -DDSRT_WERROR=ON
+	$(BIN)/cmake --build build/werror
+
+clean:
+	rm -rf .venv build dsrt_lightning/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+core: $(BUILD)/build.ninja
+	@$(BIN)/cmake --build $(BUILD)
+
+$(BUILD)/build.ninja: .venv/installed
+	$(CMAKE) -B $(BUILD) -DDSRT_WERROR=OFF -DDSRT_INPLACE=ON
+
+# The install itself compiles nothing (wheel.cmake=false): `core` is the one place that does.
+.venv/installed: pyproject.toml constraints.txt scripts/system_packages.sh
+	scripts/system_packages.sh $(PYTHON)
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q -c constraints.txt scikit-build-core pybind11 cmake ninja
+	$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation \
+		-C wheel.cmake=false -C editable.mode=inplace -e '.[test,dev]'
+	touch $@
