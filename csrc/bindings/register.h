@@ -7,6 +7,8 @@ namespace dsrt::bindings {
 
 void register_errors(pybind11::module_& module);
 void register_store(pybind11::module_& module);
+void register_shard_writer(pybind11::module_& module);  // part of register_store
+void register_shard_set(pybind11::module_& module);     // part of register_store
 void register_reader(pybind11::module_& module);
 void register_draws(pybind11::module_& module);
 

@@ -65,15 +65,18 @@ Compressor::~Compressor() = default;
 Compressor::Compressor(Compressor&&) noexcept = default;
 Compressor& Compressor::operator=(Compressor&&) noexcept = default;
 
-void Compressor::compress(std::span<const std::byte> raw, std::vector<std::byte>& frame) {
-  frame.resize(ZSTD_compressBound(raw.size()));
-  const std::size_t result = ZSTD_compress2(state_->context.get(), frame.data(), frame.size(),
-                                            raw.data(), raw.size());
+std::size_t Compressor::max_frame_bytes(std::size_t raw_bytes) {
+  return ZSTD_compressBound(raw_bytes);
+}
+
+std::size_t Compressor::compress(std::span<const std::byte> raw, std::span<std::byte> room) {
+  const std::size_t result =
+      ZSTD_compress2(state_->context.get(), room.data(), room.size(), raw.data(), raw.size());
   if (ZSTD_isError(result)) {
     throw std::runtime_error(std::string("zstd could not compress a record: ") +
                              ZSTD_getErrorName(result));
   }
-  frame.resize(result);
+  return result;
 }
 
 struct Decompressor::State {
@@ -119,8 +122,7 @@ void Decompressor::decompress(std::span<const std::byte> frame, std::span<std::b
   }
   if (result != raw.size()) {
     throw CorruptError(where + " decompresses to " + std::to_string(result) + " bytes but " +
-                       std::to_string(raw.size()) +
-                       " are expected; restore or rebuild the cache");
+                       std::to_string(raw.size()) + " are expected; restore or rebuild the cache");
   }
 }
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace dsrt {
 
@@ -35,8 +34,13 @@ class Compressor {
   Compressor(Compressor&&) noexcept;
   Compressor& operator=(Compressor&&) noexcept;
 
-  // Replaces `frame` by `raw` compressed. The frame holds the raw size and no checksum of its own.
-  void compress(std::span<const std::byte> raw, std::vector<std::byte>& frame);
+  // Room that a frame of `raw_bytes` may need.
+  static std::size_t max_frame_bytes(std::size_t raw_bytes);
+
+  // Writes `raw` as one frame to the front of `room`, which has max_frame_bytes(), and returns the
+  // frame's size. The frame holds the raw size and no checksum of its own. Equal input gives equal
+  // bytes, whatever this object compressed before.
+  std::size_t compress(std::span<const std::byte> raw, std::span<std::byte> room);
 
  private:
   struct State;

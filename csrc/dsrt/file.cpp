@@ -34,7 +34,8 @@ void transfer_all(std::size_t size, const std::string& path, Transfer transfer) 
   }
 }
 
-// A descriptor that closes itself on the way out; its error does not matter where nothing was written.
+// A descriptor that closes itself on the way out; its error does not matter where nothing was
+// written.
 struct Descriptor {
   int value;
   ~Descriptor() {
@@ -117,6 +118,12 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void sync_directory(const std::string& path) {
+  const Descriptor directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (directory.value < 0) throw_errno(path, "open");
+  if (::fsync(directory.value) != 0) throw_errno(path, "fsync");
 }
 
 }  // namespace dsrt

@@ -54,4 +54,7 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+// Makes the entries of a directory durable: the files created in it exist after a crash.
+void sync_directory(const std::string& path);
+
 }  // namespace dsrt

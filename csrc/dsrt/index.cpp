@@ -23,10 +23,12 @@ std::span<const IndexRow> parse_index(std::span<const std::byte> file, const std
   if (file.size() < sizeof header) refuse(path, "the file size", file.size(), sizeof header);
   std::memcpy(&header, file.data(), sizeof header);
   if (std::memcmp(header.magic, expected.magic, sizeof header.magic) != 0) {
-    throw CorruptError(path + ": does not begin with DSRTINDX; it is not an index, restore or "
-                              "rebuild the cache");
+    throw CorruptError(path +
+                       ": does not begin with DSRTINDX; it is not an index, restore or "
+                       "rebuild the cache");
   }
-  if (header.version != expected.version) refuse(path, "the version", header.version, expected.version);
+  if (header.version != expected.version)
+    refuse(path, "the version", header.version, expected.version);
   if (header.row_bytes != expected.row_bytes) {
     refuse(path, "the row size", header.row_bytes, expected.row_bytes);
   }

@@ -24,7 +24,7 @@ struct IndexRow {
   std::uint64_t offset;        // first byte of the record in its shard
   std::uint64_t stored_bytes;  // after compression
   std::uint32_t shard;
-  std::uint32_t crc32c;        // of the stored bytes
+  std::uint32_t crc32c;  // of the stored bytes
 };
 static_assert(sizeof(IndexRow) == 24);
 

@@ -1,0 +1,11 @@
+// store.cpp: what the store uses of the core.
+#include "bindings/register.h"
+
+namespace dsrt::bindings {
+
+void register_store(pybind11::module_& module) {
+  register_shard_writer(module);
+  register_shard_set(module);
+}
+
+}  // namespace dsrt::bindings
