@@ -1,0 +1,1 @@
+"""How samples arrive: batches, the loader, torchdata nodes and torch datasets."""

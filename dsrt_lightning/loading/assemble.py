@@ -1,0 +1,146 @@
+"""From a request to a batch: natively for stored arrays, in Python for everything else.
+
+Assemblers are picklable and hold no thread, so that a thread pool or a worker process can call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from dsrt_lightning._core import BatchReader
+from dsrt_lightning.errors import ConfigError
+from dsrt_lightning.loading.collate import collate
+from dsrt_lightning.loading.fields import FieldSelection, nest
+from dsrt_lightning.loading.randomness import sample_generator, wants_generator
+from dsrt_lightning.loading.sample import Sample
+
+if TYPE_CHECKING:
+    from dsrt_lightning._core import FieldBatch
+    from dsrt_lightning.loading.requests import BatchRequest
+    from dsrt_lightning.loading.view import Records
+    from dsrt_lightning.store.codecs.arrays_codec import ArrayField
+
+
+@dataclass(frozen=True)
+class BatchTransform:
+    """A user's callable on a finished batch; gets ``rng`` if it names it."""
+
+    function: Callable[..., Any] | None
+
+    def __call__(self, batch: Any, request: BatchRequest) -> Any:
+        """Return the transformed batch."""
+        if self.function is None:
+            return batch
+        if wants_generator(self.function):
+            rng = sample_generator(request.seed, request.epoch, request.pass_, request.start)
+            return self.function(batch, rng=rng)
+        return self.function(batch)
+
+
+@dataclass(frozen=True)
+class SampleAssembler:
+    """Makes batches sample by sample: decode, transform, collate, select.
+
+    Args:
+        records: Where the samples come from.
+        transform: Called with a :class:`Sample`; what it returns is collated. None collates ``sample.data``.
+        selection: What the user gets.
+        batch_transform: Called with the batch.
+    """
+
+    records: Records
+    transform: Callable[..., Any] | None
+    selection: FieldSelection
+    batch_transform: BatchTransform
+
+    def __call__(self, request: BatchRequest) -> Any:
+        """Return the batch of ``request``."""
+        samples = read_samples(self.records, request.positions)
+        payload = collate(self._transformed(samples, request))
+        return self.batch_transform(self.selection.build(payload, request, self.records), request)
+
+    def _transformed(self, samples: Sequence[Sample], request: BatchRequest) -> list[Any]:
+        if self.transform is None:
+            return [sample.data for sample in samples]
+        if not wants_generator(self.transform):
+            return [self.transform(sample) for sample in samples]
+        return [
+            self.transform(sample, rng=sample_generator(request.seed, request.epoch, request.pass_, request.start + i))
+            for i, sample in enumerate(samples)
+        ]
+
+
+def read_samples(records: Records, positions: np.ndarray) -> list[Sample]:
+    """Return decoded samples of population positions int64 ``[n]``."""
+    rows = records.rows(positions)
+    stored = records.caches.shards.read_many(rows)
+    cache_ids, sample_ids = (ids.tolist() for ids in records.ids(rows))
+    decode = records.caches.codec.decode
+    population = records.population
+    return [
+        Sample(decode(record), cache_id, sample_id, population, position)
+        for record, cache_id, sample_id, position in zip(stored, cache_ids, sample_ids, positions.tolist(), strict=True)
+    ]
+
+
+class ArrayFormat:
+    """Turns what the native reader gathered into named tensors, without a copy.
+
+    A fixed field becomes a tensor ``[rows, *shape]``. A ragged one is padded with zeros to the batch's longest, and
+    its extents come with it as ``NAME_lengths``: int64 ``[rows]``, or ``[rows, ragged axes]`` where several axes are.
+    """
+
+    def __init__(self, fields: Sequence[ArrayField], selection: FieldSelection) -> None:
+        names = [field.name for field in fields]
+        lengths = {f"{field.name}_lengths": field.name for field in fields if None in field.shape}
+        clashes = sorted(lengths.keys() & set(names))
+        if clashes:
+            raise ConfigError(f"fields: {clashes[0]!r} is both stored and the lengths of {lengths[clashes[0]]!r}; rename it")
+        selection.check([*names, *lengths])
+        wanted = {lengths.get(name, name) for name in selection.payload_fields([*names, *lengths])}
+        self.ordinals = [i for i, name in enumerate(names) if name in wanted]
+        self._fields = [fields[i] for i in self.ordinals]
+        self._dtypes = [np.dtype(field.dtype) for field in self._fields]
+
+    def payload(self, gathered: Sequence[FieldBatch]) -> dict[str, Any]:
+        """Return the nested dict of tensors; they own the batch's memory together."""
+        flat: dict[str, torch.Tensor] = {}
+        for field, dtype, (data, extents, shape) in zip(self._fields, self._dtypes, gathered, strict=True):
+            flat[field.name] = torch.from_numpy(data.view(dtype).reshape(len(data), *shape))
+            if extents is not None:
+                lengths = extents[:, 0] if extents.shape[1] == 1 else extents
+                flat[f"{field.name}_lengths"] = torch.from_numpy(lengths)
+        return nest(flat)
+
+
+class ArrayAssembler:
+    """Makes batches of stored arrays in one process, gathered natively; for worker processes.
+
+    The reader is opened at the first call and does not travel when the assembler is pickled.
+    """
+
+    def __init__(self, records: Records, selection: FieldSelection, batch_transform: BatchTransform) -> None:
+        self._records = records
+        self._selection = selection
+        self._batch_transform = batch_transform
+        self._format = ArrayFormat(records.caches.codec.fields, selection)
+        self._reader: BatchReader | None = None
+
+    def __call__(self, request: BatchRequest) -> Any:
+        """Return the batch of ``request``."""
+        if self._reader is None:
+            caches = self._records.caches
+            self._reader = BatchReader(
+                caches.shards, caches.codec.layout(), self._format.ordinals, threads=1, max_batches=1, max_bytes=1
+            )
+        self._reader.submit(self._records.rows(request.positions))
+        payload = self._format.payload(self._reader.next())
+        return self._batch_transform(self._selection.build(payload, request, self._records), request)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_reader": None}

@@ -1,0 +1,83 @@
+"""The draws as a batch sampler, for DataLoader and torchdata's StatefulDataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from torch.utils.data import Sampler
+
+from dsrt_lightning.draws.batch_plan import BatchPlan
+from dsrt_lightning.draws.cursor import Cursor, State
+from dsrt_lightning.errors import ConfigError
+from dsrt_lightning.loading.requests import requests_from
+
+if TYPE_CHECKING:
+    from dsrt_lightning.loading.dataset import RTDataset
+
+
+class RTBatchSampler(Sampler[list[int]]):
+    """Yields lists of population positions; its state is the loaders' state.
+
+    It keeps the population it was made with. As DataLoader's ``batch_sampler`` it counts what was *asked for*, which
+    with worker processes is ahead of what was delivered: use ``StatefulDataLoader``, which accounts for that, or
+    :class:`~dsrt_lightning.loading.loader.RTLoader`.
+
+    Args:
+        dataset: What to draw from, and what the DataLoader reads.
+        batch_size: Rows of one rank's batch.
+        drop_last: Leave out draws that do not fill a global batch; False needs ``world_size=1``, since a list of
+            positions cannot mark padding.
+        rank: This process's rank.
+        world_size: Number of ranks.
+
+    Raises:
+        ConfigError: ``drop_last=False`` with several ranks.
+    """
+
+    def __init__(
+        self, dataset: RTDataset, *, batch_size: int, drop_last: bool = True, rank: int = 0, world_size: int = 1
+    ) -> None:
+        if not drop_last and world_size > 1:
+            raise ConfigError(
+                f"drop_last is False with {world_size} ranks: a batch sampler cannot mark the padded rows; use RTLoader"
+            )
+        view = dataset.view
+        self._stream = view.stream(batch_size * world_size)
+        plan = BatchPlan(self._stream.epoch_length, batch_size, rank, world_size, drop_last)
+        self._cursor = Cursor(view.identity, plan)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    @property
+    def sampler(self) -> Cursor:
+        """The cursor; Lightning looks here for ``set_epoch``."""
+        return self._cursor
+
+    def __len__(self) -> int:
+        return len(self._cursor)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of ``epoch``; the present one stays where it is."""
+        self._cursor.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        self._cursor.rewind()
+        return self._batches()
+
+    def _batches(self) -> Iterator[list[int]]:
+        for request in requests_from(self._stream, self._cursor):
+            self._cursor.advance()
+            yield request.positions.tolist()
+
+    def state_dict(self) -> State:
+        """Return the state after the batches that were asked for."""
+        return self._cursor.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Continue after the batches that ``state`` counts.
+
+        Raises:
+            StateMismatchError: The state belongs to other draws.
+        """
+        self._cursor.load_state_dict(state)

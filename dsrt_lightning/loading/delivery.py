@@ -1,0 +1,128 @@
+"""How batches get from requests to the consumer, in order: reader threads, a thread pool, or processes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from dsrt_lightning._core import BatchReader
+from dsrt_lightning.loading.assemble import ArrayFormat, BatchTransform, SampleAssembler
+
+if TYPE_CHECKING:
+    from dsrt_lightning.loading.fields import FieldSelection
+    from dsrt_lightning.loading.requests import BatchRequest
+    from dsrt_lightning.loading.view import Records
+
+
+@dataclass(frozen=True)
+class ReadAhead:
+    """How far batches are made ahead of the consumer.
+
+    Attributes:
+        threads: Threads that read or decode, ``>= 1``.
+        batches: Batches that exist ahead, ``>= 1``.
+        bytes: Bytes of them; one batch is always allowed.
+    """
+
+    threads: int
+    batches: int
+    bytes: int
+
+    def __post_init__(self) -> None:
+        for name in ("threads", "batches", "bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)} but must be at least 1")
+
+
+class NativeDelivery:
+    """Gathers stored arrays in native threads; no Python object exists a sample."""
+
+    def __init__(
+        self, records: Records, selection: FieldSelection, batch_transform: BatchTransform, read_ahead: ReadAhead
+    ) -> None:
+        self._records = records
+        self._selection = selection
+        self._batch_transform = batch_transform
+        self._read_ahead = read_ahead
+        self._format = ArrayFormat(records.caches.codec.fields, selection)
+
+    def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Any]:
+        """Yield the batches of ``requests``; the threads end with the iterator."""
+        waiting: deque[BatchRequest] = deque()
+        reader = self._reader()
+        try:
+            while True:
+                while reader.can_submit and (request := next(requests, None)) is not None:
+                    reader.submit(self._records.rows(request.positions))
+                    waiting.append(request)
+                if not waiting:
+                    return
+                payload = self._format.payload(reader.next())
+                request = waiting.popleft()
+                yield self._batch_transform(self._selection.build(payload, request, self._records), request)
+        finally:
+            reader.close()
+
+    def _reader(self) -> BatchReader:
+        caches = self._records.caches
+        ahead = self._read_ahead
+        return BatchReader(
+            caches.shards,
+            caches.codec.layout(),
+            self._format.ordinals,
+            threads=ahead.threads,
+            max_batches=ahead.batches,
+            max_bytes=ahead.bytes,
+        )
+
+
+class ThreadDelivery:
+    """Makes whole batches in a pool of Python threads, bounded by batches and bytes."""
+
+    def __init__(self, assembler: SampleAssembler, read_ahead: ReadAhead) -> None:
+        self._assembler = assembler
+        self._read_ahead = read_ahead
+
+    def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Any]:
+        """Yield the batches of ``requests``; the threads end with the iterator."""
+        ahead: deque[Future[Any]] = deque()
+        batch_bytes = 0
+        pool = ThreadPoolExecutor(self._read_ahead.threads, thread_name_prefix="dsrt-batches")
+        try:
+            while True:
+                while self._has_room(len(ahead), batch_bytes) and (request := next(requests, None)) is not None:
+                    ahead.append(pool.submit(self._assembler, request))
+                if not ahead:
+                    return
+                batch = ahead.popleft().result()
+                # The size of the next batches is not known before they are read; the last one stands for them.
+                batch_bytes = num_bytes(batch)
+                yield batch
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _has_room(self, num_ahead: int, batch_bytes: int) -> bool:
+        if num_ahead == 0:
+            return True
+        return num_ahead < self._read_ahead.batches and (num_ahead + 1) * batch_bytes <= self._read_ahead.bytes
+
+
+def num_bytes(batch: Any) -> int:
+    """Return the bytes of all tensors and byte strings in a batch."""
+    if isinstance(batch, torch.Tensor):
+        return batch.numel() * batch.element_size()
+    if isinstance(batch, (bytes, bytearray, memoryview)):
+        return len(batch)
+    if isinstance(batch, dict):
+        return sum(num_bytes(value) for value in batch.values())
+    if isinstance(batch, (list, tuple)):
+        return sum(num_bytes(value) for value in batch)
+    return 0
+
+
+Delivery = Callable[["Iterator[BatchRequest]"], "Iterator[Any]"]

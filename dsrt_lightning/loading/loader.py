@@ -1,0 +1,178 @@
+"""The loader: one stream of batches for plain torch loops, Lightning, and everything built on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed
+
+from dsrt_lightning.draws.batch_plan import BatchPlan
+from dsrt_lightning.draws.cursor import Cursor, State
+from dsrt_lightning.errors import ConfigError
+from dsrt_lightning.loading.assemble import ArrayAssembler, BatchTransform, SampleAssembler
+from dsrt_lightning.loading.delivery import Delivery, NativeDelivery, ReadAhead, ThreadDelivery
+from dsrt_lightning.loading.fields import FieldSelection
+from dsrt_lightning.loading.processes import ProcessDelivery
+from dsrt_lightning.loading.requests import requests_from
+
+if TYPE_CHECKING:
+    from dsrt_lightning.loading.dataset import RTDataset
+
+
+class RTLoader:
+    """Iterates over batches of a dataset's draws, and resumes exactly.
+
+    The batches are a function of the population, sampling, seed, epoch and position alone: threads, workers and
+    read-ahead cannot change them, and at an equal global batch neither can the number of ranks. ``len(loader)`` is
+    always that of a whole pass. Each further iteration of an epoch is its next pass; :meth:`set_epoch` begins
+    another epoch. Reading starts at the first ``next()``, so state and epoch may be set in any order before.
+
+    Args:
+        dataset: What to draw from.
+        batch_size: Rows of one rank's batch.
+        fields: None gives a dict of tensors, a list of names a tuple, one name that field. ``cache_id``,
+            ``sample_id``, ``weight`` and ``valid`` may be named too.
+        transform: Called with each :class:`~dsrt_lightning.loading.sample.Sample`; what it returns is collated. A
+            parameter named ``rng`` gets a NumPy generator that depends on seed, epoch, pass and position alone.
+        batch_transform: Called with each batch.
+        drop_last: Leave out draws that do not fill a global batch. If False, every draw is delivered once over all
+            ranks; rows that pad the last batch are False in ``valid``.
+        workers: 0 reads in threads. More are DataLoader processes, for transforms that hold the GIL; callables must
+            then be picklable, and the script needs ``if __name__ == "__main__"``.
+        threads: Threads that read or, where samples need Python, decode and transform.
+        prefetch_batches: Batches made ahead of the consumer.
+        prefetch_bytes: Bytes made ahead; one batch is always allowed.
+        rank: This process's rank; None takes it from ``torch.distributed``.
+        world_size: Number of ranks; None takes it from ``torch.distributed``.
+
+    Raises:
+        ConfigError: An unknown field, or the topology contradicts ``torch.distributed``.
+        ValueError: A number is out of range, or ``drop_last`` leaves no batch.
+    """
+
+    def __init__(
+        self,
+        dataset: RTDataset,
+        *,
+        batch_size: int,
+        fields: Sequence[str] | str | None = None,
+        transform: Callable[..., Any] | None = None,
+        batch_transform: Callable[..., Any] | None = None,
+        drop_last: bool = True,
+        workers: int = 0,
+        threads: int = 2,
+        prefetch_batches: int = 4,
+        prefetch_bytes: int = 256 << 20,
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        if workers < 0:
+            raise ValueError(f"workers is {workers} but must be at least 0")
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self._rank, self._world_size = _topology(rank, world_size)
+        self._selection = FieldSelection.of(fields, mask=not drop_last)
+        self._transform = transform
+        self._batch_transform = BatchTransform(batch_transform)
+        self._workers = workers
+        self._read_ahead = ReadAhead(threads, prefetch_batches, prefetch_bytes)
+        self._iteration = 0
+        self._bind()
+
+    @property
+    def sampler(self) -> Cursor:
+        """The cursor; Lightning looks here for ``set_epoch``."""
+        return self._cursor
+
+    def __len__(self) -> int:
+        return len(self._cursor)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to the beginning of ``epoch``; the present one stays where it is."""
+        self._cursor.set_epoch(epoch)
+
+    def state_dict(self, *, in_flight: int = 0) -> State:
+        """Return the state after the batches handed out, less the last ``in_flight`` of them."""
+        return self._cursor.state_dict(in_flight=in_flight)
+
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
+        """Continue after the batches that ``state`` counts.
+
+        Raises:
+            StateMismatchError: The state belongs to other draws.
+        """
+        self._rebind_if_population_changed()
+        self._cursor.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._rebind_if_population_changed()
+        self._cursor.rewind()
+        self._iteration += 1
+        return self._batches(self._iteration)
+
+    def _batches(self, iteration: int) -> Iterator[Any]:
+        _check_topology(self._rank, self._world_size)
+        cursor = self._cursor
+        batches = self._delivery(requests_from(self._stream, cursor))
+        for batch in batches:
+            if iteration != self._iteration:
+                raise RuntimeError(
+                    f"iteration {iteration} of this loader continued after iteration {self._iteration} began; "
+                    "a loader has one position, make a second loader to iterate twice at once"
+                )
+            cursor.advance()
+            yield batch
+
+    def _rebind_if_population_changed(self) -> None:
+        if self._view is not self.dataset.view:
+            epoch, pass_ = self._cursor.epoch, self._cursor.pass_
+            self._bind()
+            self._cursor.epoch, self._cursor.pass_ = epoch, pass_
+
+    def _bind(self) -> None:
+        """Take the dataset's present population and build what depends on it."""
+        view = self.dataset.view
+        global_batch = self.batch_size * self._world_size
+        stream = view.stream(global_batch)
+        plan = BatchPlan(stream.epoch_length, self.batch_size, self._rank, self._world_size, self.drop_last)
+        self._view = view
+        self._stream = stream
+        self._cursor = Cursor(view.identity, plan)
+        self._delivery = self._make_delivery()
+
+    def _make_delivery(self) -> Delivery:
+        records = self._view.records
+        if self._transform is None and records.caches.codec.name == "arrays":
+            if self._workers == 0:
+                return NativeDelivery(records, self._selection, self._batch_transform, self._read_ahead)
+            arrays = ArrayAssembler(records, self._selection, self._batch_transform)
+            return ProcessDelivery(arrays, self._workers, self._read_ahead)
+        samples = SampleAssembler(records, self._transform, self._selection, self._batch_transform)
+        if self._workers == 0:
+            return ThreadDelivery(samples, self._read_ahead)
+        return ProcessDelivery(samples, self._workers, self._read_ahead)
+
+
+def _distributed() -> tuple[int, int] | None:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return None
+
+
+def _topology(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    if (rank is None) != (world_size is None):
+        raise ConfigError(f"rank is {rank} and world_size is {world_size}; give both or neither")
+    if rank is not None and world_size is not None:
+        return rank, world_size
+    return _distributed() or (0, 1)
+
+
+def _check_topology(rank: int, world_size: int) -> None:
+    actual = _distributed()
+    if actual is not None and actual[1] != world_size:
+        raise ConfigError(
+            f"this loader is rank {rank} of {world_size} but the process is rank {actual[0]} of {actual[1]}; make the "
+            "loader after the process group, or give it rank and world_size"
+        )

@@ -1,0 +1,60 @@
+"""What a batch is made of, before any payload is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dsrt_lightning.draws.batch_plan import BatchPlan
+    from dsrt_lightning.draws.cursor import Cursor
+    from dsrt_lightning.draws.stream import DrawStream
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """One rank's batch, as positions; small, picklable, and enough to make the batch anywhere.
+
+    Attributes:
+        seed: The stream's seed.
+        epoch: The epoch it belongs to.
+        pass_: The pass of that epoch.
+        start: Position of its first row in the pass, over all ranks.
+        positions: int64 ``[rows]`` population positions; padding repeats a drawn row.
+        num_valid: Rows before the padding.
+    """
+
+    seed: int
+    epoch: int
+    pass_: int
+    start: int
+    positions: NDArray[np.int64]
+    num_valid: int
+
+    def valid(self) -> NDArray[np.bool_]:
+        """Return bool ``[rows]``, False on the padding."""
+        return np.arange(len(self.positions)) < self.num_valid
+
+
+def requests_from(stream: DrawStream, cursor: Cursor) -> Iterator[BatchRequest]:
+    """Yield what is left of the cursor's pass, without moving the cursor."""
+    epoch, pass_, samples = cursor.epoch, cursor.pass_, cursor.samples
+    plan = cursor.plan
+    while plan.num_left(samples):
+        yield _request(stream, plan, epoch, pass_, samples)
+        samples = plan.after(samples)
+
+
+def _request(stream: DrawStream, plan: BatchPlan, epoch: int, pass_: int, samples: int) -> BatchRequest:
+    part = plan.slice_at(samples)
+    positions = stream.positions(epoch, pass_, part.start, part.num_valid)
+    num_padding = part.num_rows - part.num_valid
+    if num_padding:
+        repeated = positions[-1:] if part.num_valid else stream.positions(epoch, pass_, samples, 1)
+        positions = np.concatenate([positions, np.repeat(repeated, num_padding)])
+    return BatchRequest(stream.seed, epoch, pass_, part.start, positions, part.num_valid)

@@ -1,0 +1,66 @@
+"""One population with its draws, never changed once made, so that running iterators keep theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dsrt_lightning.draws.cursor import StreamIdentity
+from dsrt_lightning.draws.stream import DrawStream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dsrt_lightning.draws.sampling import Sampling
+    from dsrt_lightning.population.population import Population
+    from dsrt_lightning.store.cache_set import CacheSet
+
+
+@dataclass(frozen=True)
+class Records:
+    """The rows of a population and the caches they lie in; all that a worker process needs.
+
+    Attributes:
+        caches: The opened caches.
+        population: Its ``rows`` are record numbers of ``caches``.
+    """
+
+    caches: CacheSet
+    population: Population
+
+    def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the record numbers of population positions, int64 of the same shape."""
+        return self.population.rows[positions]
+
+    def ids(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return ``(cache_id, sample_id)`` of record numbers, each int64 of the same shape."""
+        bases = np.asarray(self.caches.bases, dtype=np.int64)
+        ordinals = np.searchsorted(bases, rows, side="right") - 1
+        cache_ids = np.array([cache.cache_id for cache in self.caches.caches], dtype=np.int64)
+        return cache_ids[ordinals], rows - bases[ordinals]
+
+
+@dataclass(frozen=True)
+class View:
+    """Records and how they are drawn."""
+
+    records: Records
+    sampling: Sampling
+    seed: int
+
+    def stream(self, global_batch: int) -> DrawStream:
+        """Return the draws for batches of ``global_batch`` rows over all ranks."""
+        return DrawStream(self.records.population, self.sampling, self.seed, global_batch=global_batch)
+
+    @property
+    def identity(self) -> StreamIdentity:
+        """What a state of these draws belongs to."""
+        population = self.records.population
+        return StreamIdentity(
+            population=population.digest,
+            population_size=len(population),
+            sampling=self.sampling.text(),
+            seed=self.seed,
+        )

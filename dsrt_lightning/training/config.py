@@ -1,0 +1,192 @@
+"""The YAML file of an experiment: its keys, types and defaults, and every mistake in it at once."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dsrt_lightning.draws.sampling import Sampling
+from dsrt_lightning.errors import ConfigError, RuleError
+from dsrt_lightning.population.rules import parse_rules
+
+SPLITS = ("train", "val", "test", "predict")
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+
+class LoaderConfig(_Closed):
+    """How batches of a split arrive; see :class:`~dsrt_lightning.loading.loader.RTLoader`.
+
+    Attributes:
+        batch_size: Rows of one rank's batch.
+        fields: Names give a tuple, one name that field, null a dict of all fields.
+        transform: A callable on a sample, or its dotted name inside a package under ``allow_imports``.
+        batch_transform: The same on a batch.
+        drop_last: Leave out draws that do not fill a global batch; null means for training only.
+        workers: 0 reads in threads, more are DataLoader processes.
+        threads: Threads that read or decode.
+        prefetch_batches: Batches made ahead.
+        prefetch_bytes: Bytes made ahead.
+    """
+
+    batch_size: int = Field(32, ge=1)
+    fields: list[str] | str | None = None
+    transform: Any = None
+    batch_transform: Any = None
+    drop_last: bool | None = None
+    workers: int = Field(0, ge=0)
+    threads: int = Field(2, ge=1)
+    prefetch_batches: int = Field(4, ge=1)
+    prefetch_bytes: int = Field(256 << 20, ge=1)
+
+
+class SplitConfig(_Closed):
+    """One split: which rows, how drawn, how loaded.
+
+    Attributes:
+        rules: Applied after the shared rules, top to bottom.
+        sampling: How an epoch is drawn; null is ``weighted`` for training and ``sequential`` elsewhere.
+        loader: How batches arrive.
+    """
+
+    rules: list[dict[str, Any]] = Field(default_factory=list)
+    sampling: Sampling | None = None
+    loader: LoaderConfig = Field(default_factory=LoaderConfig)
+
+
+class DatasetRTConfig(_Closed):
+    """An experiment's data, as written in YAML.
+
+    Attributes:
+        caches: Directories of caches, relative to the working directory.
+        seed: Of all draws; in ``[0, 2**64)``.
+        rules: Applied for every split, top to bottom.
+        train: The training split.
+        val: The validation split.
+        test: The test split.
+        predict: The prediction split.
+        verify: When records are checked against their CRC32C.
+        allow_pickle: Open caches of pickled samples; reading one runs code it contains.
+        allow_imports: Packages that dotted names of transforms may resolve in.
+    """
+
+    caches: list[str] = Field(min_length=1)
+    seed: int = Field(0, ge=0, lt=2**64)
+    rules: list[dict[str, Any]] = Field(default_factory=list)
+    train: SplitConfig | None = None
+    val: SplitConfig | None = None
+    test: SplitConfig | None = None
+    predict: SplitConfig | None = None
+    verify: Literal["first", "always", "never"] = "first"
+    allow_pickle: bool = False
+    allow_imports: list[str] = Field(default_factory=list)
+
+    @property
+    def splits(self) -> dict[str, SplitConfig]:
+        """The splits that the file describes, by name."""
+        return {name: split for name in SPLITS if (split := getattr(self, name)) is not None}
+
+    def plain(self) -> dict[str, Any]:
+        """Return the config as dicts, lists and primitives, callables by name: what a checkpoint may hold."""
+        return _plain(self.model_dump(exclude_defaults=True))  # type: ignore[no-any-return]
+
+
+def load_config(source: DatasetRTConfig | str | os.PathLike[str] | Mapping[str, Any]) -> DatasetRTConfig:
+    """Return a checked config from a YAML path, a mapping (OmegaConf's too), or a config.
+
+    Raises:
+        ConfigError: One line for every problem, each with its place and the choices that exist.
+        OSError: The file cannot be read.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return _checked(_read_yaml(Path(source)), where=str(source))
+    if isinstance(source, DatasetRTConfig):
+        return _checked(source.model_dump(exclude_unset=True), where="cfg")
+    if type(source).__module__.partition(".")[0] == "omegaconf":
+        from omegaconf import OmegaConf
+
+        source = OmegaConf.to_container(source, resolve=True)
+    if not isinstance(source, Mapping):
+        raise ConfigError(f"cfg: is a {type(source).__name__} but must be a path, a mapping or a DatasetRTConfig")
+    return _checked(source, where="cfg")
+
+
+def _read_yaml(path: Path) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{path}: holds a {type(content).__name__} but must hold a mapping with the key 'caches'")
+    return content
+
+
+def _checked(raw: Mapping[str, Any], *, where: str) -> DatasetRTConfig:
+    """Validate everything, the rules too, before reporting anything."""
+    problems: list[str] = []
+    config: DatasetRTConfig | None = None
+    try:
+        config = DatasetRTConfig.model_validate(dict(raw))
+    except ValidationError as error:
+        problems += [_describe(problem, where) for problem in error.errors()]
+    for place, rules in _rule_lists(raw):
+        try:
+            parse_rules(rules, where=f"{where}: {place}")
+        except RuleError as error:
+            problems += str(error).splitlines()
+    if problems or config is None:
+        raise ConfigError("\n".join(problems))
+    return config
+
+
+def _rule_lists(raw: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    found = [("rules", raw.get("rules"))]
+    for split in SPLITS:
+        if isinstance(raw.get(split), Mapping):
+            found.append((f"{split}.rules", raw[split].get("rules")))
+    return [(place, rules) for place, rules in found if isinstance(rules, list)]
+
+
+def _describe(problem: Any, where: str) -> str:
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]).lstrip(".")
+    if problem["type"] == "extra_forbidden":
+        return f"{where}: {place}: unknown key{_choices(problem['loc'])}"
+    message = problem["msg"][:1].lower() + problem["msg"][1:]
+    given = "" if problem["type"] == "missing" else f", but it is {problem['input']!r}"
+    return f"{where}: {place}: {message}{given}"
+
+
+def _choices(loc: tuple[int | str, ...]) -> str:
+    """Return the keys that exist beside the unknown one at ``loc``, the nearest first."""
+    model: type[BaseModel] = DatasetRTConfig
+    for part in loc[:-1]:
+        if part in SPLITS:
+            model = SplitConfig
+        elif part == "loader":
+            model = LoaderConfig
+        else:
+            return ""
+    keys = list(model.model_fields)
+    close = difflib.get_close_matches(str(loc[-1]), keys, n=1)
+    suggestion = f", did you mean {close[0]!r}?" if close else ""
+    return f"{suggestion} (keys: {', '.join(keys)})"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, Callable):  # type: ignore[arg-type]
+        return f"{value.__module__}.{getattr(value, '__qualname__', type(value).__qualname__)}"
+    return str(value)

@@ -1,0 +1,219 @@
+"""Keeps Lightning's counters and our draws in step, so that a resume is exact at every checkpoint.
+
+Lightning saves a loader's state at moments when a fetched batch may not have been trained, restores it only in some
+cases, and leaves its own counters inconsistent at the end of an epoch. So the state lives in the datamodule, and this
+callback, which ``setup`` registers, does two things: it notes the state after each trained batch, and it puts the
+counters of a checkpoint right before Lightning reads them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import lightning
+
+from dsrt_lightning.draws.cursor import FORMAT, VERSION
+from dsrt_lightning.errors import StateMismatchError
+
+if TYPE_CHECKING:
+    from dsrt_lightning.draws.cursor import State
+    from dsrt_lightning.loading.loader import RTLoader
+
+PARTS_FORMAT = "dsrt.draws.parts"
+
+# Lightning's four counters of a loop, in the order in which they advance.
+_COUNTERS = ("ready", "started", "processed", "completed")
+
+
+class TrainingDraws:
+    """The training loaders of a run and the state that a checkpoint keeps of them.
+
+    One loader's state is its own dict; several are kept by name. A state that arrives before the loaders is given to
+    them when they are made.
+    """
+
+    def __init__(self) -> None:
+        self._loaders: dict[str, RTLoader] = {}
+        self._trained: dict[str, State] = {}
+        self._restored: dict[str, Mapping[str, object]] | None = None
+
+    def begin(self, loaders: Mapping[str, RTLoader]) -> None:
+        """Take over the loaders of a run, and continue them where a restored state says.
+
+        Raises:
+            StateMismatchError: The restored state has other parts, or belongs to other draws.
+        """
+        self._loaders = dict(loaders)
+        if self._restored is not None:
+            self._continue_from(self._restored)
+            self._restored = None
+        self.note_trained()
+
+    def note_trained(self) -> None:
+        """Remember that everything handed out so far was trained."""
+        self._trained = {name: loader.state_dict() for name, loader in self._loaders.items()}
+
+    def state_dict(self, *, batch_in_flight: bool) -> dict[str, Any]:
+        """Return the state to save: without the batch in flight, if there is one.
+
+        Args:
+            batch_in_flight: A batch was handed out and not trained.
+        """
+        if not self._loaders:
+            return {} if self._restored is None else _join(self._restored)
+        if batch_in_flight:
+            return _join(self._trained)
+        return _join({name: loader.state_dict() for name, loader in self._loaders.items()})
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state``, now or as soon as there are loaders.
+
+        Raises:
+            StateMismatchError: It is no state of ours, or belongs to other draws.
+        """
+        parts = _split(state)
+        if self._loaders:
+            self._continue_from(parts)
+            self.note_trained()
+        else:
+            self._restored = parts
+
+    def go_to_epoch(self, epoch: int) -> None:
+        """Let restored states continue at the beginning of ``epoch``."""
+        if self._restored is not None:
+            at_start = {"epoch": epoch, "pass": 0, "samples": 0}
+            self._restored = {name: {**state, **at_start} for name, state in self._restored.items()}
+        for loader in self._loaders.values():
+            loader.load_state_dict({**loader.state_dict(), "epoch": epoch, "pass": 0, "samples": 0})
+        self.note_trained()
+
+    def _continue_from(self, parts: Mapping[str, Mapping[str, object]]) -> None:
+        if len(parts) == 1 and len(self._loaders) == 1:
+            parts = dict(zip(self._loaders, parts.values(), strict=True))
+        if parts.keys() != self._loaders.keys():
+            raise StateMismatchError(
+                f"the checkpoint has draws for {', '.join(sorted(parts))} but the run trains on "
+                f"{', '.join(sorted(self._loaders))}; restore the configuration or start anew"
+            )
+        for name, state in parts.items():
+            self._loaders[name].load_state_dict(state)
+
+
+def _join(parts: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    if len(parts) == 1:
+        return dict(next(iter(parts.values())))
+    return {"format": PARTS_FORMAT, "version": VERSION, "parts": {name: dict(state) for name, state in parts.items()}}
+
+
+def _split(state: Mapping[str, Any]) -> dict[str, Mapping[str, object]]:
+    if state.get("format") == PARTS_FORMAT and isinstance(state.get("parts"), Mapping):
+        return dict(state["parts"])
+    return {"train": state}
+
+
+def is_draws_state(value: object) -> bool:
+    """Whether a checkpoint's entry is a state of ours, whatever class saved it."""
+    return isinstance(value, Mapping) and value.get("format") in (FORMAT, PARTS_FORMAT)
+
+
+class ExactResume(lightning.Callback):
+    """Registered by the datamodule's ``setup``; see the module's text.
+
+    Args:
+        draws: The run's training draws.
+        batch_rows: Returns the rows of one global batch for a run with the given number of ranks, or None where
+            there are several loaders.
+    """
+
+    def __init__(self, draws: TrainingDraws, batch_rows: Callable[[int], int | None]) -> None:
+        self._draws = draws
+        self._batch_rows = batch_rows
+
+    def on_train_epoch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Note that nothing of the epoch is in flight."""
+        self._draws.note_trained()
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Note that the batch was trained."""
+        self._draws.note_trained()
+
+    def on_load_checkpoint(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Put the counters of ``checkpoint`` right before Lightning restores them.
+
+        Raises:
+            StateMismatchError: Training went on before the checkpoint, but it has no draws state.
+        """
+        if trainer.state.fn != "fit":
+            return
+        state = self._find_state(trainer, checkpoint)
+        if state is None:
+            return
+        fit_loop = checkpoint.get("loops", {}).get("fit_loop", {})
+        try:
+            self._repair(fit_loop, state, trainer.world_size)
+        except (KeyError, TypeError) as error:
+            warnings.warn(
+                f"this version of Lightning ({lightning.__version__}) lays out loop counters in a way that dsrt_lightning does "
+                f"not know ({error!r}): a resume is exact in our draws, but Lightning's epoch and batch counters are its own",
+                stacklevel=2,
+            )
+        # Ours is in the datamodule's state; Lightning's copy was taken at another moment.
+        saved = fit_loop.get("combined_loader")
+        if isinstance(saved, list) and all(is_draws_state(loader_state) for loader_state in saved):
+            fit_loop.pop("combined_loader")
+
+    def _find_state(self, trainer: lightning.Trainer, checkpoint: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Return our state; hand it to the draws where Lightning's key for the datamodule has another name."""
+        key = type(trainer.datamodule).__qualname__  # type: ignore[attr-defined]
+        if is_draws_state(checkpoint.get(key)):
+            return checkpoint[key]  # type: ignore[no-any-return]
+        found = [value for value in checkpoint.values() if is_draws_state(value)]
+        if found:
+            self._draws.load_state_dict(found[0])
+            return found[0]  # type: ignore[no-any-return]
+        if checkpoint.get("global_step", 0) > 0:
+            raise StateMismatchError(
+                f"the checkpoint was saved after {checkpoint['global_step']} steps and holds no {FORMAT!r} state, so the "
+                "draws cannot continue; load its weights with load_from_checkpoint and start a new run, or resume "
+                "with the datamodule that saved it"
+            )
+        return None
+
+    def _repair(self, fit_loop: dict[str, Any], state: Mapping[str, Any], world_size: int) -> None:
+        if not fit_loop:
+            return
+        epochs, batches = fit_loop["epoch_progress"], fit_loop["epoch_loop.batch_progress"]
+        current = batches["current"]
+        if batches["is_last_batch"] and current["processed"] == current["ready"]:
+            self._begin_next_epoch(epochs, batches)
+        else:
+            self._recount_batches(batches, state, world_size)
+
+    def _begin_next_epoch(self, epochs: dict[str, Any], batches: dict[str, Any]) -> None:
+        """Every batch of the epoch was trained: let the run continue at the beginning of the next."""
+        done = epochs["current"]["processed"]
+        if done < epochs["current"]["started"]:
+            done += 1
+        for key in _COUNTERS:
+            epochs["current"][key] = epochs["total"][key] = done
+            batches["current"][key] = 0
+            batches["total"][key] = batches["total"]["processed"]
+        batches["is_last_batch"] = False
+        self._draws.go_to_epoch(done)
+
+    def _recount_batches(self, batches: dict[str, Any], state: Mapping[str, Any], world_size: int) -> None:
+        """After a change of batch size or ranks, count the consumed samples in batches of the new size."""
+        rows = self._batch_rows(world_size)
+        if rows is None or state.get("pass") != 0 or not state.get("samples"):
+            return
+        position = state["samples"] // rows
+        if position != batches["current"]["processed"]:
+            for key in _COUNTERS:
+                batches["current"][key] = position
+                batches["total"][key] = batches["total"]["processed"]
