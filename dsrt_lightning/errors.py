@@ -34,8 +34,16 @@ class FingerprintMismatchError(DsrtError):
     """A complete cache of the same name was built from other data; remove it or change the name."""
 
 
+class OptionsMismatchError(DsrtError):
+    """A complete cache of the same name was built with other options; use it as it is or remove it."""
+
+
 class CacheConflictError(DsrtError):
-    """Two opened caches have the same identity; open each only once."""
+    """Opened caches contradict each other; open each only once, and do not replace one in use."""
+
+
+class SourceNameError(DsrtError, ValueError):
+    """A source's name cannot be that of a cache, or two sources share it; rename the source."""
 
 
 class BuildError(DsrtError):

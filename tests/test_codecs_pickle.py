@@ -1,0 +1,81 @@
+"""Codec `pickle`: any object, its buffers viewed in place."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsrt_lightning.errors import DecodeError, EncodeError
+from dsrt_lightning.store.codecs.pickle_codec import PickleCodec
+
+
+def encode(sample: object) -> bytes:
+    return b"".join(PickleCodec().encode(sample))
+
+
+def decode(record: bytes) -> Any:
+    return PickleCodec().decode(memoryview(record))
+
+
+@pytest.mark.parametrize("sample", [None, 7, "text", {"a": [1, (2, b"3")]}, {1, 2}, b"x" * 100_000])
+def test_objects_without_buffers_come_back(sample: object) -> None:
+    record = encode(sample)
+    assert decode(record) == sample
+    assert record[:16] == struct.pack("<QQ", 0, len(record) - 16)
+
+
+def test_arrays_come_back_as_read_only_views_of_the_record() -> None:
+    sample = {"image": np.arange(12, dtype=np.uint8).reshape(3, 4), "x": np.array([1.5]), "none": np.zeros(0)}
+    record = np.frombuffer(encode(sample), np.uint8)
+    decoded = PickleCodec().decode(memoryview(record))
+    assert list(decoded) == ["image", "x", "none"]
+    for name, array in sample.items():
+        np.testing.assert_array_equal(decoded[name], array)
+        assert decoded[name].dtype == array.dtype
+    assert np.shares_memory(decoded["image"], record)
+    assert not decoded["image"].flags.writeable
+
+
+def test_buffers_start_at_multiples_of_16() -> None:
+    record = encode([np.full(5, 0x11, np.uint8), np.full(40, 0x22, np.uint8)])
+    num_buffers, pickle_bytes, first, second = struct.unpack_from("<QQQQ", record)
+    assert (num_buffers, first, second) == (2, 5, 40)
+    start = -(-(32 + pickle_bytes) // 16) * 16
+    assert record[start : start + 5] == b"\x11" * 5
+    assert record[start + 5 : start + 16] == bytes(11)
+    assert record[start + 16 :] == b"\x22" * 40
+
+
+def test_what_cannot_be_pickled_is_refused_with_the_cause() -> None:
+    with pytest.raises(EncodeError, match="a function cannot be pickled") as caught:
+        encode(lambda: 1)
+    assert caught.value.__cause__ is not None
+
+
+RECORD = encode({"x": np.arange(3, dtype=np.int16)})
+
+
+@pytest.mark.parametrize("size", range(len(RECORD)))
+def test_truncated_record_is_refused_with_its_size(size: int) -> None:
+    with pytest.raises(DecodeError, match=f"the record has {size} bytes but"):
+        decode(RECORD[:size])
+
+
+@pytest.mark.parametrize("offset", [0, 8, 16])
+@pytest.mark.parametrize("number", [2**64 - 1, 2**32, 1 << 20])
+def test_huge_numbers_in_the_header_are_refused_before_anything_is_allocated(offset: int, number: int) -> None:
+    record = bytearray(RECORD)
+    struct.pack_into("<Q", record, offset, number)
+    with pytest.raises(DecodeError, match=str(len(RECORD))):
+        decode(bytes(record))
+
+
+def test_record_that_does_not_unpickle_says_why() -> None:
+    record = struct.pack("<QQ", 0, 4) + b"nope"
+    with pytest.raises(DecodeError, match="the record does not unpickle: UnpicklingError") as caught:
+        decode(record)
+    assert isinstance(caught.value.__cause__, pickle.UnpicklingError)
