@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cstring>
-#include <mutex>
 #include <stdexcept>
 #include <utility>
 
+#include "dsrt/block_pool.h"
 #include "dsrt/compression.h"
 #include "dsrt/crc32c.h"
 #include "dsrt/ordered_pipeline.h"
-#include "dsrt/record_block.h"
 
 namespace dsrt {
 
@@ -22,49 +20,8 @@ namespace {
 // Enough that handing a block from thread to thread costs nothing a record, and little enough that
 // a block stays in a core's cache.
 constexpr std::size_t block_bytes = std::size_t{256} << 10;
-constexpr std::size_t max_alignment = 4096;  // a page: mapping a shard aligns no further
+constexpr std::size_t max_alignment = 4096;  // A page: mapping a shard aligns no further.
 constexpr int max_threads = 256;
-
-struct Block {
-  explicit Block(std::size_t alignment) : raw(alignment), packed(alignment) {}
-
-  RecordBlock raw;
-  RecordBlock packed;  // `raw` compressed; unused without compression
-};
-
-// Blocks to use again, so that the steady state allocates nothing.
-class BlockPool {
- public:
-  explicit BlockPool(std::size_t alignment) : alignment_(alignment) {}
-
-  std::unique_ptr<Block> take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!spare_.empty()) {
-        std::unique_ptr<Block> block = std::move(spare_.back());
-        spare_.pop_back();
-        return block;
-      }
-    }
-    return std::make_unique<Block>(alignment_);
-  }
-
-  void give(std::unique_ptr<Block> block) {
-    if (block->raw.capacity() + block->packed.capacity() > max_spare_bytes) return;
-    block->raw.clear();
-    block->packed.clear();
-    const std::lock_guard lock(mutex_);
-    if (spare_.size() < max_spare) spare_.push_back(std::move(block));
-  }
-
- private:
-  static constexpr std::size_t max_spare = 8;
-  static constexpr std::size_t max_spare_bytes = 8 * block_bytes;
-
-  const std::size_t alignment_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Block>> spare_;
-};
 
 void check_range(const char* option, std::uint64_t value, std::uint64_t least, std::uint64_t most) {
   if (value >= least && value <= most) return;
@@ -112,7 +69,7 @@ struct ShardWriter::State {
       : directory(path),
         process(::getpid()),
         compressors(make_compressors(checked(options))),
-        pool(options.alignment),
+        pool(options.alignment, block_bytes, options.max_pending_bytes),
         filling(pool.take()),
         files(std::in_place, path, options.shard_bytes, options.alignment),
         pipeline(
@@ -248,7 +205,7 @@ WriteSummary ShardWriter::finish() {
 
 void ShardWriter::abort() {
   const State::Turn turn(*state_, "abort");
-  state_->require_threads();
+  if (state_->pipeline) state_->require_threads();
   state_->close();
 }
 

@@ -6,8 +6,8 @@
 //            removal is the caller's.
 // Threads    One thread at a time calls append, finish and abort; a second one is refused, not
 //            delayed. The counts may be read from any thread.
-// Memory     At most `max_pending_bytes` and one block wait, once more where they are compressed;
-//            a record larger than that passes alone.
+// Memory     At most `max_pending_bytes` of records and one block wait, beside their compressed
+//            form; `max_pending_bytes` more are kept to be used again.
 // Order      Records lie in the order of append(). The bytes depend on the records and options
 //            alone, not on `threads` or timing.
 // Errors     A failure on a thread is rethrown by the next append() or finish(), and from then on.
