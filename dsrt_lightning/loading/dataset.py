@@ -86,9 +86,7 @@ class RTDataset(Dataset[Sample]):
             WeightError: A weight is not finite, negative, or all are zero.
             EmptyPopulationError: There is no row. In all cases nothing has changed.
         """
-        import polars as pl
-
-        collected = frame.collect() if isinstance(frame, pl.LazyFrame) else frame
+        collected = frame.lazy().collect()
         population = Population.from_frame(self.caches, collected)
         self.view = View(Records(self.caches, population), self.sampling, self.seed)
         self._frame = collected
