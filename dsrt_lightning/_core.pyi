@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import Buffer
+
+# --- Checksum (csrc/bindings/checksum.cpp) ---
+
+def crc32c(data: Buffer, before: int = 0) -> int:
+    """Return the CRC32C of C-contiguous ``data``, continuing from that of the bytes before; without the GIL."""
 
 # --- Writer (csrc/bindings/shard_writer.cpp) ---
 
@@ -88,3 +95,36 @@ class WriteSummary:
     @property
     def files(self) -> list[tuple[str, int, int]]:
         """Relative path, bytes and CRC32C of ``index.bin``, then of the shards in order."""
+
+# --- Draws (csrc/bindings/draws.cpp) ---
+
+def build_alias_table(weights: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return the alias table of ``WeightedDraws``, uint64 ``[P, 2]`` for weights ``[P]``, in O(P).
+
+    Raises:
+        ValueError: A weight is not finite or not above 0.
+    """
+
+class Draws:
+    """Which row each position of an epoch draws; a pure function, callable from any thread."""
+
+    @property
+    def num_rows(self) -> int: ...
+    @property
+    def epoch_length(self) -> int: ...
+    def draw(self, epoch: int, pass_: int, start: int, count: int) -> NDArray[np.int64]:
+        """Return the rows of positions ``[start, start + count)``, int64 ``[count]``, without the GIL.
+
+        Raises:
+            ValueError: Epoch or pass are not in ``[0, 2**32)``, or the positions do not lie in the epoch.
+        """
+
+class SequentialDraws(Draws):
+    def __init__(self, num_rows: int, epoch_length: int) -> None: ...
+
+class ShuffleDraws(Draws):
+    def __init__(self, num_rows: int, epoch_length: int, seed: int) -> None: ...
+
+class WeightedDraws(Draws):
+    def __init__(self, num_rows: int, epoch_length: int, seed: int, table: NDArray[np.uint64] | None) -> None:
+        """Keep and read ``table``, made by ``build_alias_table``; None draws all rows alike."""
