@@ -23,12 +23,14 @@ class StreamIdentity:
         population_size: Its number of rows.
         sampling: The canonical text of the sampling.
         seed: In ``[0, 2**64)``.
+        global_batch: Rows of a batch over all ranks, where the draws depend on it; else None.
     """
 
     population: str
     population_size: int
     sampling: str
     seed: int
+    global_batch: int | None = None
 
 
 class Cursor:
@@ -147,7 +149,7 @@ def check_state(state: Mapping[str, object], identity: StreamIdentity) -> tuple[
     counters = ("epoch", "pass", "samples")
     missing = [key for key in (*counters, *expected) if key not in state]
     if missing:
-        raise StateMismatchError(f"the state lacks {', '.join(missing)}; it is truncated, resume from another checkpoint")
+        raise StateMismatchError(f"the state lacks {', '.join(missing)}; it is truncated, use another checkpoint")
     if state["population"] != identity.population or state["population_size"] != identity.population_size:
         raise StateMismatchError(
             f"sampler state belongs to population {_short(state['population'])} ({state['population_size']} rows) but "
@@ -159,6 +161,11 @@ def check_state(state: Mapping[str, object], identity: StreamIdentity) -> tuple[
             raise StateMismatchError(
                 f"sampler state has {key} {state[key]!r} but the run has {expected[key]!r}; restore it or start anew"
             )
+    if identity.global_batch is not None and state.get("global_batch") != identity.global_batch:
+        raise StateMismatchError(
+            f"sampler state has global_batch {state.get('global_batch')!r} but the run has {identity.global_batch}, "
+            f"on which {identity.sampling!r} depends; make batch_size x ranks what it was, or start anew"
+        )
     return _count(state, "epoch"), _count(state, "pass"), _count(state, "samples")
 
 

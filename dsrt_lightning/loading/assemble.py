@@ -100,7 +100,8 @@ class ArrayFormat:
         lengths = {f"{field.name}_lengths": field.name for field in fields if None in field.shape}
         clashes = sorted(lengths.keys() & set(names))
         if clashes:
-            raise ConfigError(f"fields: {clashes[0]!r} is both stored and the lengths of {lengths[clashes[0]]!r}; rename it")
+            ragged = lengths[clashes[0]]
+            raise ConfigError(f"fields: {clashes[0]!r} is stored, and also the lengths of {ragged!r}; rename it")
         selection.check([*names, *lengths])
         wanted = {lengths.get(name, name) for name in selection.payload_fields([*names, *lengths])}
         self.ordinals = [i for i, name in enumerate(names) if name in wanted]

@@ -43,9 +43,10 @@ class RTBatchSampler(Sampler[list[int]]):
                 f"drop_last is False with {world_size} ranks: a batch sampler cannot mark the padded rows; use RTLoader"
             )
         view = dataset.view
-        self._stream = view.stream(batch_size * world_size)
+        global_batch = batch_size * world_size
+        self._stream = view.stream(global_batch)
         plan = BatchPlan(self._stream.epoch_length, batch_size, rank, world_size, drop_last)
-        self._cursor = Cursor(view.identity, plan)
+        self._cursor = Cursor(view.identity(global_batch), plan)
         self.batch_size = batch_size
         self.drop_last = drop_last
 

@@ -16,7 +16,7 @@ def _stack_arrays(batch: Sequence[np.ndarray], *, collate_fn_map: object = None)
     shapes = {array.shape for array in batch}
     if len(shapes) > 1:
         listed = ", ".join(str(list(shape)) for shape in sorted(shapes)[:5])
-        raise ValueError(f"a batch cannot stack arrays of different shapes ({listed}); give a transform that makes them equal")
+        raise ValueError(f"arrays of shapes {listed} do not stack into a batch; give a transform that makes them equal")
     # torch's own rule wraps each array first, which warns of read-only memory; stacking copies anyhow.
     return torch.from_numpy(np.stack(batch))
 

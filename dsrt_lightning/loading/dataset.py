@@ -148,7 +148,7 @@ def _iterate(view: View, epoch: int, pass_: int) -> Iterator[Sample]:
     reader = RawReader(records.caches.shards, threads=2, max_batches=4, max_bytes=64 << 20)
     try:
         while True:
-            while reader.can_submit and (start := next(starts, None)) is not None:
+            while reader.can_submit() and (start := next(starts, None)) is not None:
                 count = min(_CHUNK, stream.epoch_length - start)
                 positions = stream.positions(epoch, pass_, start, count)
                 reader.submit(records.rows(positions))

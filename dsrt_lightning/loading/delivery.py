@@ -57,7 +57,7 @@ class NativeDelivery:
         reader = self._reader()
         try:
             while True:
-                while reader.can_submit and (request := next(requests, None)) is not None:
+                while reader.can_submit() and (request := next(requests, None)) is not None:
                     reader.submit(self._records.rows(request.positions))
                     waiting.append(request)
                 if not waiting:

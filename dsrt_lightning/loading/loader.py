@@ -139,7 +139,7 @@ class RTLoader:
         plan = BatchPlan(stream.epoch_length, self.batch_size, self._rank, self._world_size, self.drop_last)
         self._view = view
         self._stream = stream
-        self._cursor = Cursor(view.identity, plan)
+        self._cursor = Cursor(view.identity(global_batch), plan)
         self._delivery = self._make_delivery()
 
     def _make_delivery(self) -> Delivery:

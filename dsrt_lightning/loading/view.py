@@ -54,13 +54,13 @@ class View:
         """Return the draws for batches of ``global_batch`` rows over all ranks."""
         return DrawStream(self.records.population, self.sampling, self.seed, global_batch=global_batch)
 
-    @property
-    def identity(self) -> StreamIdentity:
-        """What a state of these draws belongs to."""
+    def identity(self, global_batch: int) -> StreamIdentity:
+        """Return what a state of these draws belongs to."""
         population = self.records.population
         return StreamIdentity(
             population=population.digest,
             population_size=len(population),
             sampling=self.sampling.text(),
             seed=self.seed,
+            global_batch=global_batch if self.sampling.mode == "quota" else None,
         )

@@ -25,9 +25,7 @@ class DatasetRTCLI(LightningCLI):
         **kwargs: LightningCLI's.
     """
 
-    def __init__(
-        self, model_class: Any = None, datamodule_class: Any = DatasetRTDataModule, **kwargs: Any
-    ) -> None:
+    def __init__(self, model_class: Any = None, datamodule_class: Any = DatasetRTDataModule, **kwargs: Any) -> None:
         super().__init__(model_class, datamodule_class, **kwargs)
 
     def parse_arguments(self, parser: LightningArgumentParser, args: ArgsType) -> None:

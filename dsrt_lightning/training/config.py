@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 from collections.abc import Callable, Mapping
@@ -48,11 +49,11 @@ class LoaderConfig(_Closed):
     prefetch_bytes: int = Field(256 << 20, ge=1)
 
 
-class SplitConfig(_Closed):
-    """One split: which rows, how drawn, how loaded.
+class SetConfig(_Closed):
+    """Rows, how they are drawn, and how they are loaded.
 
     Attributes:
-        rules: Applied after the shared rules, top to bottom.
+        rules: Applied after the rules above it, top to bottom.
         sampling: How an epoch is drawn; null is ``weighted`` for training and ``sequential`` elsewhere.
         loader: How batches arrive.
     """
@@ -60,6 +61,33 @@ class SplitConfig(_Closed):
     rules: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling | None = None
     loader: LoaderConfig = Field(default_factory=LoaderConfig)
+
+
+class SplitConfig(SetConfig):
+    """One split: one loader, or several that share what stands here and may differ in what they add.
+
+    Attributes:
+        sets: Loaders by name. Each applies its rules after the split's, and takes the split's sampling and loader
+            settings where it gives none. Training combines them, validation and the others go through one by one.
+        combine: How training combines the loaders of ``sets``; the modes are Lightning's ``CombinedLoader``'s.
+    """
+
+    sets: dict[str, SetConfig] = Field(default_factory=dict)
+    combine: Literal["max_size_cycle", "min_size", "max_size", "sequential"] = "max_size_cycle"
+
+    def expanded(self, name: str) -> dict[str, SetConfig]:
+        """Return the split's loaders in order: itself as ``name``, or its sets as ``name.set``."""
+        if not self.sets:
+            return {name: self}
+        return {f"{name}.{key}": self._completed(part) for key, part in self.sets.items()}
+
+    def _completed(self, part: SetConfig) -> SetConfig:
+        given = {key: getattr(part.loader, key) for key in part.loader.model_fields_set}
+        return SetConfig(
+            rules=[*self.rules, *part.rules],
+            sampling=part.sampling or self.sampling,
+            loader=self.loader.model_copy(update=given),
+        )
 
 
 class DatasetRTConfig(_Closed):
@@ -149,9 +177,15 @@ def _checked(raw: Mapping[str, Any], *, where: str) -> DatasetRTConfig:
 
 def _rule_lists(raw: Mapping[str, Any]) -> list[tuple[str, Any]]:
     found = [("rules", raw.get("rules"))]
-    for split in SPLITS:
-        if isinstance(raw.get(split), Mapping):
-            found.append((f"{split}.rules", raw[split].get("rules")))
+    for name in SPLITS:
+        split = raw.get(name)
+        if not isinstance(split, Mapping):
+            continue
+        found.append((f"{name}.rules", split.get("rules")))
+        sets = split.get("sets")
+        for key, part in sets.items() if isinstance(sets, Mapping) else ():
+            if isinstance(part, Mapping):
+                found.append((f"{name}.sets.{key}.rules", part.get("rules")))
     return [(place, rules) for place, rules in found if isinstance(rules, list)]
 
 
@@ -166,18 +200,21 @@ def _describe(problem: Any, where: str) -> str:
 
 def _choices(loc: tuple[int | str, ...]) -> str:
     """Return the keys that exist beside the unknown one at ``loc``, the nearest first."""
-    model: type[BaseModel] = DatasetRTConfig
-    for part in loc[:-1]:
-        if part in SPLITS:
-            model = SplitConfig
-        elif part == "loader":
-            model = LoaderConfig
-        else:
-            return ""
-    keys = list(model.model_fields)
+    keys = _keys_at(DatasetRTConfig, loc[:-1])
+    if not keys:
+        return ""
     close = difflib.get_close_matches(str(loc[-1]), keys, n=1)
     suggestion = f", did you mean {close[0]!r}?" if close else ""
     return f"{suggestion} (keys: {', '.join(keys)})"
+
+
+def _keys_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
+    for part in loc:
+        if part == "sampling":
+            return [field.name for field in dataclasses.fields(Sampling)]
+        nested = {"loader": LoaderConfig, "sets": SetConfig}.get(str(part), SplitConfig if part in SPLITS else None)
+        model = nested or model
+    return list(model.model_fields)
 
 
 def _plain(value: Any) -> Any:

@@ -159,8 +159,8 @@ class ExactResume(lightning.Callback):
             self._repair(fit_loop, state, trainer.world_size)
         except (KeyError, TypeError) as error:
             warnings.warn(
-                f"this version of Lightning ({lightning.__version__}) lays out loop counters in a way that dsrt_lightning does "
-                f"not know ({error!r}): a resume is exact in our draws, but Lightning's epoch and batch counters are its own",
+                f"Lightning {lightning.__version__} lays out its loop counters in a way that dsrt_lightning does not know "
+                f"({error!r}): the draws resume, but Lightning's epoch and batch counters stay as they are",
                 stacklevel=2,
             )
         # Ours is in the datamodule's state; Lightning's copy was taken at another moment.
@@ -179,9 +179,9 @@ class ExactResume(lightning.Callback):
             return found[0]  # type: ignore[no-any-return]
         if checkpoint.get("global_step", 0) > 0:
             raise StateMismatchError(
-                f"the checkpoint was saved after {checkpoint['global_step']} steps and holds no {FORMAT!r} state, so the "
-                "draws cannot continue; load its weights with load_from_checkpoint and start a new run, or resume "
-                "with the datamodule that saved it"
+                f"the checkpoint was saved after {checkpoint['global_step']} steps and holds no {FORMAT!r} state, so "
+                "the draws cannot continue; resume with the datamodule that saved it, or load the weights with "
+                "load_from_checkpoint and start a new run"
             )
         return None
 
