@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,3 +129,191 @@ class ShuffleDraws(Draws):
 class WeightedDraws(Draws):
     def __init__(self, num_rows: int, epoch_length: int, seed: int, table: NDArray[np.uint64] | None) -> None:
         """Keep and read ``table``, made by ``build_alias_table``; None draws all rows alike."""
+
+# --- Opened caches (csrc/bindings/shard_set.cpp) ---
+
+class CacheFiles:
+    """What a manifest says about the files of one cache."""
+
+    def __init__(
+        self,
+        *,
+        directory: str,
+        num_records: int,
+        index_bytes: int,
+        index_crc32c: int,
+        shards: Sequence[tuple[str, int]],
+        compressed: bool,
+        dictionary: bytes,
+        max_record_bytes: int,
+    ) -> None:
+        """Describe a cache; nothing is opened.
+
+        Args:
+            directory: Holds ``index.bin``; begins the file names in messages.
+            shards: Path relative to ``directory`` and bytes of each shard.
+            compressed: Whether records are zstd frames.
+            dictionary: zstd's; empty for none.
+            max_record_bytes: Of the raw records; a frame that claims more is refused.
+        """
+
+    @property
+    def directory(self) -> str: ...
+    @property
+    def num_records(self) -> int: ...
+
+class ShardSet:
+    """The payload files of many caches as one sequence of records, immutable, for any thread.
+
+    Cache ``c`` holds rows ``[bases[c], bases[c] + num_records of c)``. Files are mapped, and their descriptors
+    closed at once: each index here, each shard at its first use.
+    """
+
+    def __init__(self, caches: Sequence[CacheFiles], verify: Literal["first", "always", "never"]) -> None:
+        """Map the indexes and, unless ``verify`` is "never", compare their checksums.
+
+        Args:
+            verify: When a record is compared with its checksum: once a process (small ones always), at each read,
+                or not.
+
+        Raises:
+            CorruptCacheError: An index is not what its manifest says.
+            OSError: An index cannot be opened or mapped.
+        """
+
+    @property
+    def num_records(self) -> int: ...
+    @property
+    def bases(self) -> list[int]:
+        """First row of each cache."""
+
+    def read(self, row: int) -> memoryview:
+        """Return one raw record, read-only, without the GIL.
+
+        Stored as is: a view of the map, which it keeps; do not truncate the file under it. Compressed: a view of
+        new memory.
+
+        Raises:
+            IndexError: There is no such row.
+            CorruptCacheError: Shard or record are not what was written; the message names both.
+            OSError: The shard cannot be opened or read.
+        """
+
+    def read_many(self, rows: NDArray[np.int64]) -> list[memoryview]:
+        """Return raw records like ``read``, int64 ``[n]`` rows in any order; decompressed ones share one block."""
+
+    def verify_cache(self, ordinal: int, on_progress: Callable[[int], None] | None = None) -> list[str]:
+        """Compare every record of one cache with its checksum, without the GIL.
+
+        Args:
+            on_progress: Gets the number of records done now and then, and at the end. What it raises ends the call.
+
+        Returns:
+            One message for each shard that cannot be opened and for each broken record of the others.
+        """
+
+# --- Batches (csrc/bindings/reader.cpp) ---
+
+FieldBatch: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64] | None, tuple[int, ...]]
+"""One field of a batch: its bytes, the extents of ragged axes, and the shape of one (padded) record.
+
+The bytes are uint8 ``[n, row_bytes]``; extents int64 ``[n, ragged axes of the field]``, None for a fixed shape. Ragged axes are as long as the longest of the batch, and the rest is zeros.
+"""
+
+class RecordLayout:
+    """Where the arrays of one record of the ``arrays`` codec lie."""
+
+    def __init__(self, fields: Sequence[tuple[str, int, Sequence[int | None]]]) -> None:
+        """Lay out fields of (name, bytes of an item, shape with None for ragged axes).
+
+        Raises:
+            ValueError: An item is not of 1, 2, 4, 8 or 16 bytes, an extent is negative, or the record is too large.
+        """
+
+    @property
+    def record_bytes(self) -> int | None:
+        """Bytes of every record; None if an axis is ragged."""
+
+class Reader:
+    """Ordered, bounded read-ahead of whole batches on native threads.
+
+    One thread at a time submits and takes. After a fork, the child's calls raise RuntimeError at once. Dropping
+    a reader closes it; batches that were taken stay valid.
+    """
+
+    def submit(self, rows: NDArray[np.int64]) -> None:
+        """Ask for a batch of int64 ``[n]`` rows, copied; never waits.
+
+        Raises:
+            IndexError: A row does not exist.
+            ValueError: ``max_batches`` are pending, or the reader is closed.
+            RuntimeError: The process was forked since the reader was made.
+        """
+
+    @property
+    def pending(self) -> int:
+        """Batches submitted and not yet taken."""
+
+    def can_submit(self) -> bool:
+        """Return whether fewer than ``max_batches`` are pending."""
+
+    def stats(self) -> dict[str, int]:
+        """Return what was delivered and what it took.
+
+        ``batches``, ``records``, ``bytes``; ``wait_ns``: time the consumer waited in ``next``; ``read_ns``:
+        time the threads worked, summed.
+        """
+
+    def close(self) -> None:
+        """Stop and join the threads and drop pending batches; does nothing when closed."""
+
+class BatchReader(Reader):
+    """Gathers fields of the ``arrays`` codec straight from the maps into batches."""
+
+    def __init__(
+        self,
+        shards: ShardSet,
+        layout: RecordLayout,
+        fields: Sequence[int],
+        *,
+        threads: int,
+        max_batches: int,
+        max_bytes: int,
+    ) -> None:
+        """Start the threads.
+
+        Args:
+            layout: Of the records of all caches.
+            fields: Which fields to deliver, and in which order, by their numbers in ``layout``.
+            max_batches: That may be pending.
+            max_bytes: A batch is begun only while all that wait, with it, stay within this, or when it is
+                the next to be taken. As much memory is kept at most for batches to come.
+
+        Raises:
+            ValueError: A number is not positive, or there is no such field.
+        """
+
+    def next(self) -> list[FieldBatch]:
+        """Return the oldest batch, one entry for each of ``fields``; waits without the GIL, and Ctrl-C ends it.
+
+        The arrays are the caller's own: writable, aligned to 64 bytes, and their memory is used again once
+        all arrays of the batch are dropped.
+
+        Raises:
+            CorruptCacheError: A record of this batch is not what was written. Later batches stay readable.
+            OSError: A shard cannot be opened or read.
+            ValueError: Nothing is pending, or the reader is closed.
+            RuntimeError: The process was forked since the reader was made.
+        """
+
+class RawReader(Reader):
+    """Reads whole records ahead: verified, decompressed, resident."""
+
+    def __init__(self, shards: ShardSet, *, threads: int, max_batches: int, max_bytes: int) -> None:
+        """Start the threads; arguments as for ``BatchReader``."""
+
+    def next(self) -> list[memoryview]:
+        """Return the records of the oldest batch in order, each as ``ShardSet.read`` gives it.
+
+        Waits and raises like ``BatchReader.next``.
+        """

@@ -31,11 +31,14 @@ struct Dictionary::State {
   std::unique_ptr<ZSTD_DDict, FreeDecompressDictionary> decompress;
 };
 
-Dictionary::Dictionary(std::span<const std::byte> content, int level)
+Dictionary::Dictionary(std::span<const std::byte> content, std::optional<int> level)
     : state_(std::make_unique<State>()) {
-  state_->compress.reset(ZSTD_createCDict(content.data(), content.size(), level));
+  if (level) state_->compress.reset(ZSTD_createCDict(content.data(), content.size(), *level));
   state_->decompress.reset(ZSTD_createDDict(content.data(), content.size()));
-  if (!state_->compress || !state_->decompress) throw std::bad_alloc();
+  if ((level && !state_->compress) || !state_->decompress) {
+    throw std::invalid_argument("zstd cannot use the dictionary of " +
+                                std::to_string(content.size()) + " bytes");
+  }
 }
 
 Dictionary::~Dictionary() = default;
@@ -88,15 +91,18 @@ Decompressor::Decompressor(std::shared_ptr<const Dictionary> dictionary)
     : state_(std::make_unique<State>()) {
   state_->context.reset(ZSTD_createDCtx());
   if (!state_->context) throw std::bad_alloc();
-  state_->dictionary = std::move(dictionary);
-  if (state_->dictionary) {
-    ZSTD_DCtx_refDDict(state_->context.get(), state_->dictionary->state_->decompress.get());
-  }
+  use(std::move(dictionary));
 }
 
 Decompressor::~Decompressor() = default;
 Decompressor::Decompressor(Decompressor&&) noexcept = default;
 Decompressor& Decompressor::operator=(Decompressor&&) noexcept = default;
+
+void Decompressor::use(std::shared_ptr<const Dictionary> dictionary) {
+  state_->dictionary = std::move(dictionary);
+  const Dictionary* used = state_->dictionary.get();
+  ZSTD_DCtx_refDDict(state_->context.get(), used ? used->state_->decompress.get() : nullptr);
+}
 
 std::uint64_t Decompressor::raw_bytes(std::span<const std::byte> frame, std::uint64_t max_bytes,
                                       const std::string& where) {

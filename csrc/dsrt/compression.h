@@ -6,15 +6,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace dsrt {
 
-// A zstd dictionary prepared for both directions.
+// A zstd dictionary, prepared once for all that use it.
 class Dictionary {
  public:
-  Dictionary(std::span<const std::byte> content, int level);
+  // Without a `level` it only decompresses. Throws std::invalid_argument if zstd refuses `content`.
+  explicit Dictionary(std::span<const std::byte> content, std::optional<int> level = std::nullopt);
   ~Dictionary();
   Dictionary(const Dictionary&) = delete;
   Dictionary& operator=(const Dictionary&) = delete;
@@ -28,7 +30,7 @@ class Dictionary {
 
 class Compressor {
  public:
-  // `dictionary` may be null; `level` is zstd's, and is the dictionary's own where one is given.
+  // `dictionary` may be null and must have been prepared for the same `level`, which is zstd's.
   Compressor(int level, std::shared_ptr<const Dictionary> dictionary);
   ~Compressor();
   Compressor(Compressor&&) noexcept;
@@ -49,10 +51,13 @@ class Compressor {
 
 class Decompressor {
  public:
-  explicit Decompressor(std::shared_ptr<const Dictionary> dictionary);
+  explicit Decompressor(std::shared_ptr<const Dictionary> dictionary = nullptr);
   ~Decompressor();
   Decompressor(Decompressor&&) noexcept;
   Decompressor& operator=(Decompressor&&) noexcept;
+
+  // Decompresses with `dictionary`, which may be null, from now on.
+  void use(std::shared_ptr<const Dictionary> dictionary);
 
   // The raw size that `frame` declares. Throws CorruptError, beginning with `where`, if it
   // declares none or more than `max_bytes`: nothing may be allocated on a frame's word alone.

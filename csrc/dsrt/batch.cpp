@@ -1,0 +1,50 @@
+#include "dsrt/batch.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "dsrt/fixed_batch.h"
+#include "dsrt/ragged_batch.h"
+
+namespace dsrt {
+
+namespace {
+
+// Long enough that handing out slices costs nothing, short enough that all threads work on the
+// batch that the consumer waits for.
+constexpr std::uint64_t slice_bytes = std::uint64_t{256} << 10;
+
+}  // namespace
+
+Batch::Batch(std::vector<std::int64_t> rows, std::uint64_t record_bytes)
+    : rows_(std::move(rows)),
+      records_per_slice_(
+          std::max<std::size_t>(1, slice_bytes / std::max<std::uint64_t>(1, record_bytes))) {}
+
+std::size_t Batch::num_slices() const {
+  return (num_records() + records_per_slice_ - 1) / records_per_slice_;
+}
+
+GatherPlan::GatherPlan(std::shared_ptr<const ShardSet> opened, RecordLayout record_layout,
+                       std::vector<std::size_t> wanted, std::shared_ptr<BufferPool> blocks)
+    : shards(std::move(opened)),
+      layout(std::move(record_layout)),
+      fields(std::move(wanted)),
+      pool(std::move(blocks)) {
+  for (const std::size_t field : fields) {
+    if (field < layout.fields().size()) continue;
+    throw std::invalid_argument("field " + std::to_string(field) + " is outside [0, " +
+                                std::to_string(layout.fields().size()) + ")");
+  }
+}
+
+std::unique_ptr<ArrayBatch> make_array_batch(std::shared_ptr<const GatherPlan> plan,
+                                             std::vector<std::int64_t> rows) {
+  if (plan->layout.is_fixed()) {
+    return std::make_unique<FixedBatch>(std::move(plan), std::move(rows));
+  }
+  return std::make_unique<RaggedBatch>(std::move(plan), std::move(rows));
+}
+
+}  // namespace dsrt

@@ -1,0 +1,46 @@
+// fixed_batch.h: records of one size, gathered in a single pass from the maps to the batch.
+//
+// A record is copied and checked in pieces that stay in the first-level cache, so memory is read
+// once. The allocation is believed only after the first record proved to have the layout's size.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "dsrt/batch.h"
+
+namespace dsrt {
+
+class FixedBatch : public ArrayBatch {
+ public:
+  FixedBatch(std::shared_ptr<const GatherPlan> plan, std::vector<std::int64_t> rows);
+
+  std::size_t num_stages() const override { return 1; }
+  std::uint64_t bytes() const override { return block_.bytes(); }
+  void prepare(std::size_t stage, RecordReader& reader) override;
+  void run(std::size_t stage, std::size_t begin, std::size_t end, RecordReader& reader) override;
+
+ private:
+  // One field: [begin, end) of every record goes to a row of `target`.
+  struct Column {
+    std::uint64_t begin;
+    std::uint64_t end;
+    std::byte* target;
+
+    std::byte* row(std::size_t i) const { return target + i * (end - begin); }
+  };
+
+  void check_size(const ShardSet& shards, const Record& record, std::uint64_t bytes) const;
+  void scatter(const std::byte* record, std::size_t row) const;
+  std::uint32_t scatter_and_checksum(std::span<const std::byte> record, std::size_t row) const;
+  void unpack(const Record& record, std::span<const std::byte> frame, std::size_t row,
+              RecordReader& reader, std::vector<std::byte>& scratch) const;
+
+  std::shared_ptr<const GatherPlan> plan_;
+  BlockPlan block_;
+  std::vector<std::size_t> offsets_;  // of each field in the block
+  std::vector<Column> columns_;
+};
+
+}  // namespace dsrt

@@ -1,0 +1,34 @@
+// map_guard.h: a failing read of a mapped file as a return value instead of a dead process.
+//
+// A page that the file no longer covers (truncated after it was mapped) or that the disk cannot
+// deliver raises SIGBUS in the thread that touches it. A handler, installed once for the process,
+// jumps out of the guarded body of that thread; every other SIGBUS goes to the handler before it.
+//
+// Threads  Any number of threads may be inside read_guarded(), each with its own body.
+// Limits   While it reads a map, the body and what it calls must hold no object whose destructor
+//          matters, since the jump skips them. Exceptions may leave the body freely.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+namespace dsrt {
+
+namespace internal {
+std::optional<std::uintptr_t> run_guarded(void (*body)(void*), void* context);
+}
+
+// Installs the handler; later calls do nothing. A handler that someone installs afterwards wins.
+void install_map_guard();
+
+// Runs `body()`. Returns the address whose page could not be read, or nothing if the body returned.
+template <typename Body>
+std::optional<std::uintptr_t> read_guarded(Body&& body) {
+  using Plain = std::remove_reference_t<Body>;
+  return internal::run_guarded([](void* context) { (*static_cast<Plain*>(context))(); },
+                               std::addressof(body));
+}
+
+}  // namespace dsrt

@@ -1,0 +1,21 @@
+#include "dsrt/record_access.h"
+
+#include <utility>
+
+namespace dsrt {
+
+RecordAccess::RecordAccess(std::shared_ptr<const ShardSet> shards)
+    : shards_(std::move(shards)), pool_(BufferPool::create(0)) {}
+
+RecordAccess::~RecordAccess() { delete idle_.load(); }
+
+RawRecords RecordAccess::read(std::span<const std::int64_t> rows) {
+  for (const std::int64_t row : rows) shards_->check_row(row);
+  std::unique_ptr<RecordReader> reader(idle_.exchange(nullptr));
+  if (!reader) reader = std::make_unique<RecordReader>(shards_);
+  RawRecords records = reader->read(rows, *pool_);
+  delete idle_.exchange(reader.release());
+  return records;
+}
+
+}  // namespace dsrt

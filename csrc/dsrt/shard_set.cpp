@@ -1,0 +1,223 @@
+#include "dsrt/shard_set.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "dsrt/crc32c.h"
+#include "dsrt/error.h"
+
+namespace dsrt {
+
+namespace {
+
+// Below this a checksum costs less than looking up whether it was done.
+constexpr std::uint64_t always_checked_bytes = 1024;
+
+constexpr std::size_t bits_per_word = 64;
+
+std::string hex(std::uint32_t value) {
+  char text[11];
+  std::snprintf(text, sizeof text, "0x%08x", value);
+  return text;
+}
+
+[[noreturn]] void throw_checksum(const std::string& what, std::uint32_t found,
+                                 std::uint32_t expected) {
+  throw CorruptError(what + " has checksum " + hex(found) + " but " + hex(expected) +
+                     " is expected; restore or rebuild the cache");
+}
+
+// The page at `offset` of a map could not be read: the file has shrunk, or its disk failed.
+[[noreturn]] void throw_unreadable(const MappedFile& file, std::uint64_t offset,
+                                   const std::string& record) {
+  struct stat status {};
+  const std::uint64_t mapped_bytes = file.bytes().size();
+  const bool is_there = ::stat(file.path().c_str(), &status) == 0;
+  const auto bytes = static_cast<std::uint64_t>(status.st_size);
+  if (is_there && bytes < mapped_bytes) {
+    throw CorruptError(file.path() + ": " + record + "cannot be read, the file has " +
+                       std::to_string(bytes) + " bytes but had " + std::to_string(mapped_bytes) +
+                       " when it was opened; it was truncated, restore or rebuild the cache");
+  }
+  throw SystemError(EIO, file.path(), record + "read at byte " + std::to_string(offset));
+}
+
+}  // namespace
+
+ShardSet::Cache::Cache(CacheFiles description, Verify verify)
+    : files(std::move(description)),
+      index(files.directory + "/index.bin", files.index_bytes),
+      shards(std::make_unique<Lazy<MappedFile>[]>(files.shards.size())) {
+  std::uint32_t found = files.index_crc32c;
+  const auto failed = read_guarded([&] {
+    rows = parse_index(index.bytes(), index.path(), files.num_records);
+    if (verify != Verify::never) found = crc32c(index.bytes());
+  });
+  if (failed) {
+    throw_unreadable(index, *failed - reinterpret_cast<std::uintptr_t>(index.bytes().data()), "");
+  }
+  if (found != files.index_crc32c) {
+    throw_checksum(index.path() + ": the file", found, files.index_crc32c);
+  }
+}
+
+ShardSet::ShardSet(std::vector<CacheFiles> caches, Verify verify) : verify_(verify) {
+  install_map_guard();
+  bases_.push_back(0);
+  std::uint64_t stored_bytes = 0;
+  for (CacheFiles& files : caches) {
+    caches_.push_back(std::make_unique<const Cache>(std::move(files), verify));
+    const CacheFiles& opened = caches_.back()->files;
+    bases_.push_back(bases_.back() + static_cast<std::int64_t>(opened.num_records));
+    for (const ShardFile& shard : opened.shards) stored_bytes += shard.bytes;
+  }
+  const auto records = static_cast<std::uint64_t>(num_records());
+  if (records == 0) return;
+  mean_record_bytes_ = std::max<std::uint64_t>(1, stored_bytes / records);
+  if (verify_ == Verify::first) {
+    // calloc: pages of records that nobody reads never exist.
+    const std::size_t words = records / bits_per_word + 1;
+    verified_.reset(static_cast<std::uint64_t*>(std::calloc(words, sizeof(std::uint64_t))));
+    if (!verified_) throw std::bad_alloc();
+  }
+}
+
+void ShardSet::check_row(std::int64_t row) const {
+  if (row >= 0 && row < num_records()) return;
+  throw std::out_of_range("row " + std::to_string(row) + " is outside [0, " +
+                          std::to_string(num_records()) + ")");
+}
+
+Record ShardSet::find(std::int64_t row) const {
+  const auto after = std::upper_bound(bases_.begin() + 1, bases_.end() - 1, row);
+  const auto cache = static_cast<std::size_t>(after - bases_.begin()) - 1;
+  Record record;
+  record.cache = static_cast<std::uint32_t>(cache);
+  record.sample_id = static_cast<std::uint64_t>(row - bases_[cache]);
+  __builtin_prefetch(&caches_[cache]->rows[record.sample_id]);
+  return record;
+}
+
+const IndexRow& ShardSet::index_row(const Record& record) const {
+  return caches_[record.cache]->rows[record.sample_id];
+}
+
+void ShardSet::locate(Record& record) const {
+  const Cache& cache = *caches_[record.cache];
+  const IndexRow row = index_row(record);
+  if (row.shard >= cache.files.shards.size()) {
+    throw CorruptError(cache.index.path() + ": record " + std::to_string(record.sample_id) +
+                       " lies in shard " + std::to_string(row.shard) + " but the cache has " +
+                       std::to_string(cache.files.shards.size()) +
+                       "; restore or rebuild the cache");
+  }
+  record.shard = row.shard;
+  record.stored_bytes = row.stored_bytes;
+  record.crc32c = row.crc32c;
+  const std::span<const std::byte> bytes = shard(record.cache, row.shard).bytes();
+  if (row.offset <= bytes.size() && row.stored_bytes <= bytes.size() - row.offset) {
+    record.data = bytes.data() + row.offset;
+    return;
+  }
+  // Of the three ways to be outside, each names a number that did not overflow.
+  std::string claim = " ends at byte " + std::to_string(row.offset + row.stored_bytes);
+  if (row.stored_bytes > bytes.size())
+    claim = " has " + std::to_string(row.stored_bytes) + " bytes";
+  if (row.offset > bytes.size()) claim = " begins at byte " + std::to_string(row.offset);
+  throw CorruptError(name(record) + claim + " but the shard has " + std::to_string(bytes.size()) +
+                     " bytes; it was truncated, rebuild the cache");
+}
+
+std::size_t ShardSet::row_of(const Record& record) const {
+  return static_cast<std::size_t>(bases_[record.cache]) + record.sample_id;
+}
+
+bool ShardSet::must_check(const Record& record) const {
+  if (verify_ != Verify::first) return verify_ == Verify::always;
+  if (record.stored_bytes <= always_checked_bytes) return true;
+  const std::size_t row = row_of(record);
+  const std::atomic_ref<std::uint64_t> word(verified_[row / bits_per_word]);
+  return (word.load(std::memory_order_relaxed) >> (row % bits_per_word) & 1) == 0;
+}
+
+void ShardSet::check(const Record& record, std::uint32_t found) const {
+  if (found != record.crc32c) throw_checksum(name(record), found, record.crc32c);
+  if (verify_ != Verify::first || record.stored_bytes <= always_checked_bytes) return;
+  const std::size_t row = row_of(record);
+  const std::atomic_ref<std::uint64_t> word(verified_[row / bits_per_word]);
+  word.fetch_or(std::uint64_t{1} << (row % bits_per_word), std::memory_order_relaxed);
+}
+
+std::shared_ptr<const Dictionary> ShardSet::dictionary(std::size_t cache) const {
+  const CacheFiles& files = caches_[cache]->files;
+  if (files.dictionary.empty()) return nullptr;
+  return caches_[cache]->dictionary.get([&] {
+    const std::span<const char> content(files.dictionary);
+    return std::make_shared<const Dictionary>(std::as_bytes(content), 1);
+  });
+}
+
+const MappedFile& ShardSet::shard(std::size_t cache, std::size_t shard) const {
+  return caches_[cache]->shards[shard].get([&] {
+    const CacheFiles& files = caches_[cache]->files;
+    const ShardFile& file = files.shards[shard];
+    return MappedFile(files.directory + "/" + file.path, file.bytes);
+  });
+}
+
+std::string ShardSet::name(const Record& record) const {
+  const CacheFiles& files = caches_[record.cache]->files;
+  return files.directory + "/" + files.shards[record.shard].path + ": record " +
+         std::to_string(record.sample_id);
+}
+
+std::string ShardSet::name(std::int64_t row) const {
+  Record record = find(row);
+  guarded([&] { locate(record); });
+  return name(record);
+}
+
+void ShardSet::throw_fault(std::uintptr_t address) const {
+  const auto offset_in = [&](const MappedFile& file) -> std::optional<std::uint64_t> {
+    const auto first = reinterpret_cast<std::uintptr_t>(file.bytes().data());
+    if (address < first || address - first >= file.bytes().size()) return std::nullopt;
+    return address - first;
+  };
+  for (std::size_t cache = 0; cache < num_caches(); ++cache) {
+    const MappedFile& index = caches_[cache]->index;
+    if (const auto offset = offset_in(index)) throw_unreadable(index, *offset, "");
+    for (std::uint32_t shard = 0; shard < files(cache).shards.size(); ++shard) {
+      const MappedFile* file = caches_[cache]->shards[shard].peek();
+      if (file == nullptr) continue;
+      if (const auto offset = offset_in(*file)) {
+        throw_unreadable(*file, *offset, record_at(cache, shard, *offset));
+      }
+    }
+  }
+  throw std::runtime_error("memory outside the caches' files could not be provided (SIGBUS)");
+}
+
+std::string ShardSet::record_at(std::size_t cache, std::uint32_t shard,
+                                std::uint64_t offset) const {
+  std::string found;
+  const std::span<const IndexRow> rows = caches_[cache]->rows;
+  std::size_t sample = 0;
+  const auto failed = read_guarded([&] {
+    const auto covers = [&](const IndexRow& row) {
+      return row.shard == shard && row.offset <= offset && offset - row.offset < row.stored_bytes;
+    };
+    sample =
+        static_cast<std::size_t>(std::find_if(rows.begin(), rows.end(), covers) - rows.begin());
+  });
+  return failed || sample == rows.size() ? "" : "record " + std::to_string(sample) + " ";
+}
+
+}  // namespace dsrt
