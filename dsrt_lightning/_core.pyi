@@ -217,7 +217,8 @@ class ShardSet:
 FieldBatch: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64] | None, tuple[int, ...]]
 """One field of a batch: its bytes, the extents of ragged axes, and the shape of one (padded) record.
 
-The bytes are uint8 ``[n, row_bytes]``; extents int64 ``[n, ragged axes of the field]``, None for a fixed shape. Ragged axes are as long as the longest of the batch, and the rest is zeros.
+The bytes are uint8 ``[n, row_bytes]``; extents int64 ``[n, ragged axes of the field]``, None for a fixed shape.
+Ragged axes are as long as the longest of the batch, and the rest is zeros.
 """
 
 class RecordLayout:
