@@ -1,0 +1,143 @@
+#include "dsrt/file.h"
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "dsrt/error.h"
+#include "tests/check.h"
+#include "tests/temp_directory.h"
+
+namespace dsrt {
+namespace {
+
+using tests::read_file;
+using tests::TempDirectory;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+template <typename Call>
+SystemError system_error_of(Call call) {
+  try {
+    call();
+  } catch (const SystemError& error) {
+    return error;
+  }
+  CHECK(!"a SystemError was thrown");
+  std::abort();
+}
+
+void test_what_is_written_is_mapped() {
+  const TempDirectory directory;
+  OutputFile file(directory.file("a"));
+  file.write(bytes_of("one "));
+  file.write(bytes_of("two"));
+  CHECK_EQ(file.size(), 7u);
+  file.finish();
+  const MappedFile mapped(directory.file("a"), 7);
+  CHECK_EQ(text_of(mapped.bytes()), "one two");
+}
+
+void test_write_at_replaces_and_does_not_append() {
+  const TempDirectory directory;
+  OutputFile file(directory.file("a"));
+  file.write(bytes_of("....data"));
+  file.write_at(0, bytes_of("HEAD"));
+  CHECK_EQ(file.size(), 8u);
+  file.finish();
+  CHECK_EQ(read_file(directory.file("a")), "HEADdata");
+}
+
+void test_an_existing_file_is_never_overwritten() {
+  const TempDirectory directory;
+  const std::string path = directory.file("a");
+  OutputFile(path).finish();
+  const SystemError error = system_error_of([&] { OutputFile{path}; });
+  CHECK_EQ(error.code(), EEXIST);
+  CHECK_EQ(error.path(), path);
+}
+
+void test_a_moved_file_goes_on_at_the_new_place() {
+  const TempDirectory directory;
+  OutputFile first(directory.file("a"));
+  first.write(bytes_of("12"));
+  OutputFile second = std::move(first);
+  second.write(bytes_of("34"));
+  CHECK_EQ(second.size(), 4u);
+  second.finish();
+  CHECK_EQ(read_file(directory.file("a")), "1234");
+}
+
+void test_a_failed_write_names_the_file() {
+  const TempDirectory directory;
+  OutputFile file(directory.file("a"));
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before;
+  CHECK_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit limit = {4, before.rlim_max};
+  CHECK_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+  const SystemError error = system_error_of([&] { file.write(bytes_of("12345678")); });
+  CHECK_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  CHECK_EQ(error.code(), EFBIG);
+  CHECK_EQ(error.path(), directory.file("a"));
+}
+
+void test_an_empty_file_maps_to_an_empty_span() {
+  const TempDirectory directory;
+  OutputFile(directory.file("a")).finish();
+  CHECK(MappedFile(directory.file("a"), 0).bytes().empty());
+}
+
+void test_a_file_of_another_size_is_corrupt() {
+  const TempDirectory directory;
+  OutputFile file(directory.file("a"));
+  file.write(bytes_of("12345"));
+  file.finish();
+  CHECK_THROWS_WITH(MappedFile(directory.file("a"), 6), CorruptError,
+                    directory.file("a") + ": has 5 bytes but the manifest says 6");
+}
+
+void test_a_directory_is_not_mapped() {
+  const TempDirectory directory;
+  CHECK_THROWS_WITH(MappedFile(directory.path(), 0), CorruptError, "is not a regular file");
+}
+
+void test_missing_paths_are_system_errors() {
+  const TempDirectory directory;
+  const std::string path = directory.file("none");
+  CHECK_EQ(system_error_of([&] { MappedFile(path, 1); }).code(), ENOENT);
+  CHECK_EQ(system_error_of([&] { OutputFile{path + "/a"}; }).code(), ENOENT);
+  CHECK_EQ(system_error_of([&] { sync_directory(path); }).code(), ENOENT);
+}
+
+void test_a_directory_is_synced_and_a_file_is_not_a_directory() {
+  const TempDirectory directory;
+  sync_directory(directory.path());
+  OutputFile(directory.file("a")).finish();
+  CHECK_EQ(system_error_of([&] { sync_directory(directory.file("a")); }).code(), ENOTDIR);
+}
+
+}  // namespace
+}  // namespace dsrt
+
+int main() {
+  dsrt::test_what_is_written_is_mapped();
+  dsrt::test_write_at_replaces_and_does_not_append();
+  dsrt::test_an_existing_file_is_never_overwritten();
+  dsrt::test_a_moved_file_goes_on_at_the_new_place();
+  dsrt::test_a_failed_write_names_the_file();
+  dsrt::test_an_empty_file_maps_to_an_empty_span();
+  dsrt::test_a_file_of_another_size_is_corrupt();
+  dsrt::test_a_directory_is_not_mapped();
+  dsrt::test_missing_paths_are_system_errors();
+  dsrt::test_a_directory_is_synced_and_a_file_is_not_a_directory();
+}
