@@ -7,7 +7,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Buffer
+from typing_extensions import Buffer as AnyBuffer
+
+Buffer: TypeAlias = AnyBuffer | NDArray[np.generic]  # Arrays declare that they are buffers from Python 3.12 only.
 
 # --- Checksum (csrc/bindings/checksum.cpp) ---
 
