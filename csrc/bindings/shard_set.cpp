@@ -96,7 +96,9 @@ void register_shard_set(py::module_& module) {
                              })
       .def(
           "read",
-          [](RecordAccess& access, std::int64_t row) { return read_many(access, {row})[0]; },
+          [](RecordAccess& access, std::int64_t row) {
+            return py::object(read_many(access, {row})[0]);
+          },
           py::arg("row"))
       .def(
           "read_many",
