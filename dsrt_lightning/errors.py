@@ -38,6 +38,10 @@ class OptionsMismatchError(DsrtError):
     """A complete cache of the same name was built with other options; use it as it is or remove it."""
 
 
+class CacheBusyError(DsrtError):
+    """Another process is building the cache; wait for it or choose another name."""
+
+
 class CacheConflictError(DsrtError):
     """Opened caches contradict each other; open each only once, and do not replace one in use."""
 

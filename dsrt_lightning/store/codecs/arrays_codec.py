@@ -103,6 +103,13 @@ class ArraysCodec(Codec):
         ragged = {field.name: frozenset(field.ragged_axes) for field in stored.fields if field.ragged_axes}
         return ragged == {name: axes for name, axes in self._ragged.items() if axes}
 
+    def __repr__(self) -> str:
+        if self._given is not None:
+            fields = ", ".join(f"{f.name!r}: ({f.dtype.name!r}, {f.shape})" for f in self._given.fields)
+            return f"ArraysCodec(schema={{{fields}}})"
+        ragged = {name: sorted(axes) for name, axes in self._ragged.items()}
+        return f"ArraysCodec(ragged={ragged})" if ragged else "ArraysCodec()"
+
     def _known_layout(self) -> ArraysLayout:
         if self._layout is None:
             raise ValueError("ArraysCodec: the fields are not known before the first sample; encode one or give schema")

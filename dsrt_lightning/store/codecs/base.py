@@ -68,3 +68,7 @@ class Codec(ABC):
     def accepts(self, schema: Mapping[str, JSON]) -> bool:
         """Return whether a cache stored with ``schema`` is one that this codec, with its options, could have built."""
         return True
+
+    def __repr__(self) -> str:
+        """Return the codec with its options, for messages."""
+        return f"{type(self).__name__}()"

@@ -1,0 +1,53 @@
+"""Making files durable, and naming them in the errors of those who write them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dsrt_lightning._core import crc32c
+from dsrt_lightning.store.manifest import FileEntry
+
+_BLOCK_BYTES = 1 << 20
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Within it, an OSError that names no file names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the content of a written file, or the entries of a directory, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with naming(path):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Create a file with ``content``, on the disk when this returns."""
+    with naming(path), path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def describe_file(directory: Path, path: str) -> FileEntry:
+    """Return the size and checksum of ``directory/path`` as it is now; memory is bounded."""
+    checksum = size = 0
+    block = bytearray(_BLOCK_BYTES)
+    with naming(directory / path), (directory / path).open("rb", buffering=0) as file:
+        while count := file.readinto(block):
+            checksum = crc32c(memoryview(block)[:count], checksum)
+            size += count
+    return FileEntry(path, size, checksum)

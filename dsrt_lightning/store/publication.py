@@ -1,0 +1,94 @@
+"""From nothing to a complete cache in one step, whatever dies in between.
+
+    root/.digits.lock       held by the process that builds, so that the next can tell its debris from its work
+    root/.digits.building/  filled, made durable, then renamed to
+    root/digits/
+
+A killed builder leaves both hidden entries; its lock is gone with it, so the next builder of the name removes them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dsrt_lightning.errors import CacheBusyError
+from dsrt_lightning.store.durable import naming, sync_file
+from dsrt_lightning.store.manifest import BUILDING_SUFFIX
+
+
+def make_root(root: Path) -> None:
+    """Create a directory and its parents, durably."""
+    missing = [directory for directory in (root, *root.parents) if not directory.exists()]
+    for directory in reversed(missing):
+        directory.mkdir(exist_ok=True)
+        sync_file(directory.parent)
+
+
+@contextmanager
+def locked(target: Path) -> Iterator[None]:
+    """Be the only builder of ``target``, over all threads and processes.
+
+    Raises:
+        CacheBusyError: Another one is building it.
+    """
+    path = target.with_name(f".{target.name}.lock")
+    descriptor = _acquire(path, target)
+    try:
+        os.write(descriptor, str(os.getpid()).encode())
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # While it is locked: whoever opened it before sees that it is gone.
+        os.close(descriptor)
+
+
+@contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """Give a directory to fill; without an exception it becomes ``target``, with one it is removed.
+
+    Needs `locked`. The files in it must be durable already; directories are made so here.
+    """
+    building = target.with_name(f".{target.name}{BUILDING_SUFFIX}")
+    shutil.rmtree(building, ignore_errors=True)
+    try:
+        building.mkdir()
+        yield building
+        for directory in (*(entry for entry in building.iterdir() if entry.is_dir()), building):
+            sync_file(directory)
+        os.rename(building, target)
+    except BaseException:
+        shutil.rmtree(building, ignore_errors=True)
+        raise
+    sync_file(target.parent)
+
+
+def _acquire(path: Path, target: Path) -> int:
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            with naming(path):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_still_there(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            holder = os.read(descriptor, 20).decode() or "unknown"
+            os.close(descriptor)
+            raise CacheBusyError(
+                f"{target}: process {holder} is building it; wait for it or choose another name"
+            ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _is_still_there(path: Path, descriptor: int) -> bool:
+    """Return whether the locked file is the one that others would lock; its last holder may have removed it."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
