@@ -94,7 +94,8 @@ void register_shard_writer(py::module_& module) {
       .def_readonly("max_record_bytes", &WriteSummary::max_record_bytes)
       .def_property_readonly("files", &file_tuples);
 
-  py::class_<ShardWriter>(module, "ShardWriter")
+  // Destruction joins threads, which may be inside an fsync.
+  py::class_<ShardWriter>(module, "ShardWriter", py::release_gil_before_calling_cpp_dtor())
       .def(py::init([](const std::string& directory, std::uint64_t shard_bytes,
                        std::size_t alignment, std::optional<int> level,
                        std::optional<py::bytes> dictionary, int threads,

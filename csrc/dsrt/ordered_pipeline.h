@@ -89,6 +89,7 @@ class OrderedPipeline {
     wake_all();
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
+    slots_.clear();
   }
 
  private:

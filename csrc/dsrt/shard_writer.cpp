@@ -73,7 +73,7 @@ struct ShardWriter::State {
         filling(pool.take()),
         files(std::in_place, path, options.shard_bytes, options.alignment),
         pipeline(
-            std::in_place, options.threads, options.max_pending_bytes,
+            options.threads, options.max_pending_bytes,
             [this](int thread, Block& block) { pack(thread, block); },
             [this](std::unique_ptr<Block> block) { write(std::move(block)); }) {}
 
@@ -95,7 +95,7 @@ struct ShardWriter::State {
   };
 
   void require_open(const char* call) const {
-    if (pipeline) return;
+    if (!closed) return;
     throw std::invalid_argument("ShardWriter." + std::string(call) + ": the writer of " +
                                 directory + " is closed; make a new one");
   }
@@ -133,11 +133,12 @@ struct ShardWriter::State {
   void submit() {
     require_threads();
     const std::size_t bytes = filling->raw.footprint();
-    pipeline->submit(std::exchange(filling, pool.take()), bytes);
+    pipeline.submit(std::exchange(filling, pool.take()), bytes);
   }
 
   void close() {
-    pipeline.reset();  // Joins the threads, which use the files.
+    closed = true;
+    pipeline.stop();  // Its threads use the files.
     files.reset();
   }
 
@@ -150,7 +151,8 @@ struct ShardWriter::State {
   std::uint64_t max_record_bytes = 0;
   std::atomic<std::uint64_t> num_records = 0, raw_bytes = 0, stored_bytes = 0;
   std::optional<ShardFiles> files;  // The delivering thread's until the pipeline is drained.
-  std::optional<OrderedPipeline<Block>> pipeline;
+  bool closed = false;
+  OrderedPipeline<Block> pipeline;  // Last: its threads use all of the above.
 };
 
 ShardWriter::ShardWriter(const std::string& directory, const ShardWriterOptions& options)
@@ -165,9 +167,9 @@ void ShardWriter::append(std::span<const std::span<const std::byte>> parts) {
   State& state = *state_;
   const State::Turn turn(state, "append");
   state.require_open("append");
-  if (state.pipeline->is_full()) {
+  if (state.pipeline.is_full()) {
     state.require_threads();
-    state.pipeline->wait_for_room();
+    state.pipeline.wait_for_room();
   }
 
   std::size_t bytes = 0;
@@ -183,7 +185,7 @@ void ShardWriter::append(std::span<const std::span<const std::byte>> parts) {
   if (block.footprint() >= block_bytes) state.submit();
 }
 
-bool ShardWriter::is_full() const { return state_->pipeline && state_->pipeline->is_full(); }
+bool ShardWriter::is_full() const { return state_->pipeline.is_full(); }
 
 WriteSummary ShardWriter::finish() {
   State& state = *state_;
@@ -192,7 +194,7 @@ WriteSummary ShardWriter::finish() {
   state.require_threads();
   try {
     state.submit();
-    state.pipeline->drain();
+    state.pipeline.drain();
     WriteSummary summary = {state.num_records, state.raw_bytes, state.stored_bytes,
                             state.max_record_bytes, state.files->finish()};
     state.close();
@@ -204,9 +206,11 @@ WriteSummary ShardWriter::finish() {
 }
 
 void ShardWriter::abort() {
-  const State::Turn turn(*state_, "abort");
-  if (state_->pipeline) state_->require_threads();
-  state_->close();
+  State& state = *state_;
+  const State::Turn turn(state, "abort");
+  if (state.closed) return;
+  state.require_threads();
+  state.close();
 }
 
 std::uint64_t ShardWriter::num_records() const { return state_->num_records; }
