@@ -73,7 +73,7 @@ class TrainingDraws:
         Raises:
             StateMismatchError: It is no state of ours, or belongs to other draws.
         """
-        parts = _split(state)
+        parts = parts_of(state)
         if self._loaders:
             self._continue_from(parts)
             self.note_trained()
@@ -107,7 +107,8 @@ def _join(parts: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
     return {"format": PARTS_FORMAT, "version": VERSION, "parts": {name: dict(state) for name, state in parts.items()}}
 
 
-def _split(state: Mapping[str, Any]) -> dict[str, Mapping[str, object]]:
+def parts_of(state: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return a saved state's loaders' states by name; a single one is called ``train``."""
     if state.get("format") == PARTS_FORMAT and isinstance(state.get("parts"), Mapping):
         return dict(state["parts"])
     return {"train": state}
@@ -159,7 +160,7 @@ class ExactResume(lightning.Callback):
             self._repair(fit_loop, state, trainer.world_size)
         except (KeyError, TypeError) as error:
             warnings.warn(
-                f"Lightning {lightning.__version__} lays out its loop counters in a way that dsrt_lightning does not know "
+                f"Lightning {lightning.__version__} lays out its loop counters in a way unknown to dsrt_lightning "
                 f"({error!r}): the draws resume, but Lightning's epoch and batch counters stay as they are",
                 stacklevel=2,
             )

@@ -1,0 +1,288 @@
+"""The loader: what arrives, in which order, and that nothing but the draws decides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from caches import build, numbers
+from resume_law import assert_resumes_exactly
+
+from dsrt_lightning import RTLoader, open_dataset
+from dsrt_lightning.errors import ConfigError, StateMismatchError
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return numbers(tmp_path_factory.mktemp("caches"))
+
+
+@pytest.fixture
+def dataset(cache):
+    return open_dataset(cache, seed=5, sampling="shuffle")
+
+
+def drawn_ids(dataset, epoch=0, pass_=0):
+    stream = dataset.view.stream(global_batch=1)
+    return dataset.view.records.rows(stream.positions(epoch, pass_, 0, stream.epoch_length)).tolist()
+
+
+def ids_of(loader):
+    return [batch["id"].tolist() for batch in loader]
+
+
+def flat(batches):
+    return [i for batch in batches for i in batch]
+
+
+# What arrives
+
+
+def test_a_batch_is_a_dict_of_tensors_that_hold_the_drawn_records_in_order(dataset):
+    batches = list(RTLoader(dataset, batch_size=8))
+    assert [batch["id"].tolist() for batch in batches] == [drawn_ids(dataset)[i : i + 8] for i in range(0, 48, 8)]
+    for batch in batches:
+        assert list(batch) == ["id", "image"]
+        assert batch["image"].shape == (8, 2, 3)
+        assert batch["image"].dtype == torch.uint8
+        assert (batch["image"] == batch["id"][:, None, None]).all()
+
+
+def test_a_list_of_fields_gives_a_tuple_in_that_order(dataset):
+    image, ids = next(iter(RTLoader(dataset, batch_size=4, fields=["image", "id"])))
+    assert image.shape == (4, 2, 3)
+    assert ids.shape == (4,)
+
+
+def test_one_field_name_gives_that_tensor_alone(dataset):
+    assert next(iter(RTLoader(dataset, batch_size=4, fields="id"))).shape == (4,)
+
+
+def test_ids_and_weights_come_on_request(dataset):
+    dataset.update_metadata(dataset.get_metadata().with_columns((pl.col("sample_id") + 1.0).alias("weight")))
+    ids, cache_id, sample_id, weight = next(
+        iter(RTLoader(dataset, batch_size=4, fields=["id", "cache_id", "sample_id", "weight"]))
+    )
+    assert (sample_id == ids).all()
+    assert (weight == ids + 1.0).all()
+    assert set(cache_id.tolist()) == {dataset.caches.caches[0].cache_id}
+
+
+def test_an_unknown_field_is_refused_with_the_choices(dataset):
+    with pytest.raises(ConfigError, match=r"'imag' \(did you mean 'image'\?\).*id, image, cache_id"):
+        RTLoader(dataset, batch_size=4, fields=["imag"])
+
+
+def test_nested_samples_give_nested_batches(tmp_path):
+    path = build(tmp_path, "nested", [({"obs": {"x": np.float32(i)}, "y": i}, {}) for i in range(6)])
+    dataset = open_dataset(path, sampling="sequential")
+    assert next(iter(RTLoader(dataset, batch_size=3)))["obs"]["x"].tolist() == [0.0, 1.0, 2.0]
+    (obs,) = next(iter(RTLoader(dataset, batch_size=3, fields=["obs"])))
+    assert obs["x"].tolist() == [0.0, 1.0, 2.0]
+    (x,) = next(iter(RTLoader(dataset, batch_size=3, fields=["obs.x"])))
+    assert x.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_ragged_fields_are_padded_with_zeros_and_come_with_their_lengths(tmp_path):
+    from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
+
+    codec = ArraysCodec(ragged={"tokens": (0,)})
+    records = [({"tokens": np.arange(1, i + 1, dtype=np.int32)}, {}) for i in range(5)]
+    dataset = open_dataset(build(tmp_path, "ragged", records, codec=codec), sampling="sequential")
+    batch = next(iter(RTLoader(dataset, batch_size=4)))
+    assert batch["tokens_lengths"].tolist() == [0, 1, 2, 3]
+    assert batch["tokens"].tolist() == [[0, 0, 0], [1, 0, 0], [1, 2, 0], [1, 2, 3]]
+
+
+def test_pickled_samples_are_collated_like_torch_does(tmp_path):
+    records = [({"image": np.full((2, 2), i, np.float32), "name": f"n{i}"}, {}) for i in range(4)]
+    path = build(tmp_path, "pickled", records, codec="pickle")
+    dataset = open_dataset(path, sampling="sequential", allow_pickle=True)
+    batch = next(iter(RTLoader(dataset, batch_size=4)))
+    assert batch["image"].shape == (4, 2, 2)
+    assert batch["name"] == ["n0", "n1", "n2", "n3"]
+
+
+def test_a_transform_gets_the_sample_with_data_metadata_and_ids(dataset):
+    def transform(sample):
+        assert sample.sample_id == int(sample.data["id"])
+        return {"double": int(sample.data["id"]) * 2, "label": sample.metadata["label"]}
+
+    batch = next(iter(RTLoader(dataset, batch_size=6, transform=transform)))
+    expected = drawn_ids(dataset)[:6]
+    assert batch["double"].tolist() == [2 * i for i in expected]
+    assert batch["label"].tolist() == [i % 3 for i in expected]
+
+
+def test_a_batch_transform_gets_the_batch(dataset):
+    loader = RTLoader(dataset, batch_size=4, fields=["id"], batch_transform=lambda batch: batch[0].sum())
+    assert next(iter(loader)).item() == sum(drawn_ids(dataset)[:4])
+
+
+def test_the_error_of_a_transform_arrives_at_its_own_batch(dataset):
+    failing = drawn_ids(dataset)[9]
+
+    def transform(sample):
+        if sample.sample_id == failing:
+            raise RuntimeError(f"sample {failing}")
+        return sample.sample_id
+
+    batches = iter(RTLoader(dataset, batch_size=4, transform=transform))
+    assert next(batches).tolist() == drawn_ids(dataset)[:4]
+    assert next(batches).tolist() == drawn_ids(dataset)[4:8]
+    with pytest.raises(RuntimeError, match=f"sample {failing}"):
+        next(batches)
+
+
+def test_a_batch_belongs_to_the_consumer_and_is_not_written_again(dataset):
+    batches = list(RTLoader(dataset, batch_size=4, prefetch_batches=2))
+    assert flat(batch["id"].tolist() for batch in batches) == drawn_ids(dataset)
+    batches[0]["image"] += 1  # and may be written to
+
+
+# What decides the order
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("prefetch_batches", [1, 7])
+@pytest.mark.parametrize("transform", [None, lambda sample: sample.data])
+def test_threads_and_read_ahead_do_not_change_the_batches(dataset, threads, prefetch_batches, transform):
+    loader = RTLoader(
+        dataset, batch_size=5, threads=threads, prefetch_batches=prefetch_batches, prefetch_bytes=1, transform=transform
+    )
+    assert flat(ids_of(loader)) == drawn_ids(dataset)[:45]
+
+
+def draw_noise(sample, rng):
+    return {"id": sample.data["id"], "noise": rng.random()}
+
+
+def test_workers_change_neither_batches_nor_the_noise_of_transforms(dataset):
+    def run(workers):
+        loader = RTLoader(dataset, batch_size=6, workers=workers, transform=draw_noise)
+        return [(batch["id"].tolist(), batch["noise"].tolist()) for _ in range(2) for batch in loader]
+
+    assert run(2) == run(0)
+
+
+def test_workers_gather_arrays_like_threads_do(dataset):
+    loader = RTLoader(dataset, batch_size=6, workers=1)
+    assert ids_of(loader) == ids_of(RTLoader(dataset, batch_size=6))
+    next(iter(loader))  # and a pass may be left half-way
+    assert len(ids_of(loader)) == 8
+
+
+def test_noise_differs_between_samples_and_epochs(dataset):
+    loader = RTLoader(dataset, batch_size=48, transform=draw_noise)
+    first = next(iter(loader))["noise"].tolist()
+    loader.set_epoch(1)
+    second = next(iter(loader))["noise"].tolist()
+    assert len({*first, *second}) == 96
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 4, 8])
+def test_ranks_together_get_the_global_batches_of_one_rank(dataset, world_size):
+    alone = ids_of(RTLoader(dataset, batch_size=24))
+    ranks = [
+        ids_of(RTLoader(dataset, batch_size=24 // world_size, rank=rank, world_size=world_size))
+        for rank in range(world_size)
+    ]
+    assert [flat(parts) for parts in zip(*ranks, strict=True)] == alone
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 5])
+def test_evaluation_visits_every_row_once_over_all_ranks_and_masks_the_padding(cache, world_size):
+    dataset = open_dataset(cache, sampling="sequential")
+    dataset.update_metadata(dataset.get_metadata().head(23))
+    loaders = [
+        RTLoader(dataset, batch_size=4, drop_last=False, rank=rank, world_size=world_size) for rank in range(world_size)
+    ]
+    assert len({len(loader) for loader in loaders}) == 1
+    seen = [batch["id"][batch["valid"]].tolist() for loader in loaders for batch in loader]
+    assert sorted(flat(seen)) == list(range(23))
+
+
+# Epochs and passes
+
+
+def test_each_iteration_of_an_epoch_is_its_next_pass(dataset):
+    loader = RTLoader(dataset, batch_size=8)
+    assert flat(ids_of(loader)) == drawn_ids(dataset, 0, 0)
+    assert flat(ids_of(loader)) == drawn_ids(dataset, 0, 1)
+
+
+def test_set_epoch_begins_the_epoch_in_whatever_order_it_is_called(dataset):
+    loader = RTLoader(dataset, batch_size=8)
+    batches = iter(loader)
+    loader.set_epoch(3)
+    assert flat(batch["id"].tolist() for batch in batches) == drawn_ids(dataset, 3)
+
+
+def test_asking_for_iterators_without_reading_changes_nothing(dataset):
+    loader = RTLoader(dataset, batch_size=8)
+    iter(loader)
+    iter(loader)
+    assert flat(ids_of(loader)) == drawn_ids(dataset, 0, 0)
+
+
+def test_an_iterator_is_refused_once_a_newer_one_has_begun(dataset):
+    loader = RTLoader(dataset, batch_size=8)
+    old = iter(loader)
+    next(old)
+    next(iter(loader))
+    with pytest.raises(RuntimeError, match="make a second loader"):
+        next(old)
+
+
+def test_the_length_is_that_of_a_whole_pass_wherever_the_loader_stands(dataset):
+    loader = RTLoader(dataset, batch_size=8)
+    next(iter(loader))
+    assert len(loader) == 6
+
+
+def test_a_new_population_counts_from_the_next_iteration_on(dataset):
+    loader = RTLoader(dataset, batch_size=8)
+    running = iter(loader)
+    first = next(running)["id"].tolist()
+    dataset.update_metadata(dataset.get_metadata().filter(pl.col("label") == 1))
+    assert first + flat(batch["id"].tolist() for batch in running) == drawn_ids_of_all(dataset)
+    assert all(i % 3 == 1 for i in flat(ids_of(loader)))
+
+
+def drawn_ids_of_all(dataset):
+    from dsrt_lightning.draws.stream import DrawStream
+    from dsrt_lightning.population.population import Population
+
+    stream = DrawStream(Population.all_rows(dataset.caches), dataset.sampling, dataset.seed)
+    return stream.positions(0, 0, 0, 48).tolist()
+
+
+# State
+
+
+@pytest.mark.parametrize("drop_last", [True, False])
+@pytest.mark.parametrize("options", [{}, {"transform": draw_noise}])
+def test_a_loader_resumes_exactly_from_everywhere(dataset, drop_last, options):
+    assert_resumes_exactly(
+        lambda: RTLoader(dataset, batch_size=7, drop_last=drop_last, **options),
+        next_epoch=lambda loader, epoch: loader.set_epoch(epoch),
+    )
+
+
+def test_the_state_of_another_population_is_refused_with_both_sizes(dataset):
+    state = RTLoader(dataset, batch_size=4).state_dict()
+    dataset.update_metadata(dataset.get_metadata().head(40))
+    with pytest.raises(StateMismatchError, match=r"48 rows.*40 rows"):
+        RTLoader(dataset, batch_size=4).load_state_dict(state)
+
+
+def test_rank_without_world_size_is_refused(dataset):
+    with pytest.raises(ConfigError, match="give both or neither"):
+        RTLoader(dataset, batch_size=4, rank=1)
+
+
+@pytest.mark.parametrize("option", ["threads", "prefetch_batches", "prefetch_bytes", "batch_size"])
+def test_numbers_out_of_range_are_refused(dataset, option):
+    with pytest.raises(ValueError, match="is 0 but must be at least 1"):
+        RTLoader(dataset, **{"batch_size": 4, option: 0})
