@@ -3,8 +3,12 @@
 
 #include <pybind11/stl.h>
 
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "bindings/register.h"
