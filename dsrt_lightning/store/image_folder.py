@@ -56,6 +56,9 @@ class ImageFolderSource:
         """Over all paths and contents."""
         return fingerprint_files((file.as_posix(), self.path / file) for file in self._files)
 
+    def __len__(self) -> int:
+        return len(self._files)
+
     def __iter__(self) -> Iterator[CacheInput]:
         """Yield the files in the order of their paths."""
         for file in self._files:

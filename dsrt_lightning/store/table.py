@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dsrt_lightning.errors import ConfigError, EncodeError
+from dsrt_lightning.errors import BuildError, ConfigError, EncodeError
 from dsrt_lightning.store.codecs import resolve_codec
 from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 from dsrt_lightning.store.codecs.base import Codec
@@ -61,10 +61,11 @@ class TableSource:
 
         Raises:
             ConfigError: The suffix is another, or a column is missing or cannot be what it is named for.
+            BuildError: The file is not of its suffix's format.
         """
         self.path = Path(path)
         self.name = name or self.path.stem
-        self._schema = _scan(self.path).collect_schema()
+        self._schema = _read_schema(self.path)
         self._is_bytes = codec == "bytes"
         usable = {"arrays": _is_numeric, "bytes": _is_text}.get(codec, lambda _: True)
         default = _is_binary if self._is_bytes else _is_numeric
@@ -179,6 +180,15 @@ def _array(value: pl.Series, dtype: np.dtype[Any], num_axes: int) -> NDArray[Any
     array = np.array(value.to_list(), dtype)
     # An empty list does not tell its depth.
     return array if array.size or array.ndim == num_axes else array.reshape((0,) * num_axes)
+
+
+def _read_schema(path: Path) -> pl.Schema:
+    import polars as pl
+
+    try:
+        return _scan(path).collect_schema()
+    except pl.exceptions.PolarsError as error:
+        raise BuildError(f"{path}: cannot be read as {path.suffix}: {str(error).splitlines()[0]}") from error
 
 
 def _scan(path: Path) -> pl.LazyFrame:
