@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError, RuleError
@@ -75,20 +75,6 @@ class SplitConfig(SetConfig):
     sets: dict[str, SetConfig] = Field(default_factory=dict)
     combine: Literal["max_size_cycle", "min_size", "max_size", "sequential"] = "max_size_cycle"
 
-    def expanded(self, name: str) -> dict[str, SetConfig]:
-        """Return the split's loaders in order: itself as ``name``, or its sets as ``name.set``."""
-        if not self.sets:
-            return {name: self}
-        return {f"{name}.{key}": self._completed(part) for key, part in self.sets.items()}
-
-    def _completed(self, part: SetConfig) -> SetConfig:
-        given = {key: getattr(part.loader, key) for key in part.loader.model_fields_set}
-        return SetConfig(
-            rules=[*self.rules, *part.rules],
-            sampling=part.sampling or self.sampling,
-            loader=self.loader.model_copy(update=given),
-        )
-
 
 class DatasetRTConfig(_Closed):
     """An experiment's data, as written in YAML.
@@ -116,6 +102,13 @@ class DatasetRTConfig(_Closed):
     verify: Literal["first", "always", "never"] = "first"
     allow_pickle: bool = False
     allow_imports: list[str] = Field(default_factory=list)
+
+    _where: str = PrivateAttr("cfg")
+
+    @property
+    def where(self) -> str:
+        """What the config was read from, for messages."""
+        return self._where
 
     @property
     def splits(self) -> dict[str, SplitConfig]:
@@ -172,6 +165,7 @@ def _checked(raw: Mapping[str, Any], *, where: str) -> DatasetRTConfig:
             problems += str(error).splitlines()
     if problems or config is None:
         raise ConfigError("\n".join(problems))
+    config._where = where
     return config
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import lightning
 import torch.distributed
 from lightning.pytorch.utilities import CombinedLoader
 
-from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.dataset import RTDataset
 from dsrt_lightning.loading.loader import RTLoader
 from dsrt_lightning.population.population import Population
 from dsrt_lightning.population.snapshot import prepare
 from dsrt_lightning.store.cache_set import CacheSet, open_caches
-from dsrt_lightning.training.config import SPLITS, DatasetRTConfig, SetConfig, load_config
+from dsrt_lightning.training.config import SPLITS, DatasetRTConfig, load_config
 from dsrt_lightning.training.imports import resolve_callable
 from dsrt_lightning.training.resume import ExactResume, TrainingDraws
+from dsrt_lightning.training.splits import LoaderPlan, loader_plans
 
 _SPLITS_OF_STAGE: dict[str | None, tuple[str, ...]] = {
     "fit": ("train", "val"),
@@ -53,8 +52,8 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         """Write the snapshots of the splits that the run needs."""
         stage = self.trainer.state.fn if self.trainer is not None else None
         caches = self._open_caches()
-        for name, part in self._sets(None if stage is None else str(stage.value)).items():
-            self._population(caches, name, part)
+        for plan in self._plans(None if stage is None else str(stage.value)):
+            _population(caches, plan)
 
     def setup(self, stage: str | None = None) -> None:
         """Map the populations of the splits of ``stage``, all splits for None.
@@ -65,9 +64,9 @@ class DatasetRTDataModule(lightning.LightningDataModule):
             EmptyPopulationError: A split's rules leave no row.
         """
         caches = self._open_caches()
-        for name, part in self._sets(stage).items():
-            population = self._population(caches, name, part)
-            self.datasets[name] = RTDataset(caches, population, seed=self.cfg.seed, sampling=_sampling(name, part))
+        for plan in self._plans(stage):
+            population = _population(caches, plan)
+            self.datasets[plan.name] = RTDataset(caches, population, seed=self.cfg.seed, sampling=plan.sampling)
         if self.trainer is not None and not any(isinstance(c, ExactResume) for c in self.trainer.callbacks):
             self.trainer.callbacks.insert(0, ExactResume(self._draws, self._global_batch))
 
@@ -107,54 +106,32 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         """
         self._draws.load_state_dict(state_dict)
 
-    def _sets(self, stage: str | None) -> dict[str, SetConfig]:
+    def _plans(self, stage: str | None) -> list[LoaderPlan]:
         wanted = _SPLITS_OF_STAGE.get(stage, SPLITS)
-        splits = {name: split for name, split in self.cfg.splits.items() if name in wanted}
-        if stage is not None and wanted[0] not in splits:
+        if stage is not None and wanted[0] not in self.cfg.splits:
             existing = ", ".join(self.cfg.splits) or "none"
-            raise ConfigError(f"cfg: stage {stage!r} needs the split {wanted[0]!r} (splits: {existing})")
-        return {key: part for name, split in splits.items() for key, part in split.expanded(name).items()}
+            raise ConfigError(f"{self.cfg.where}: stage {stage!r} needs the split {wanted[0]!r} (splits: {existing})")
+        return [plan for name in self.cfg.splits if name in wanted for plan in loader_plans(self.cfg, name)]
 
     def _open_caches(self) -> CacheSet:
         return open_caches(self.cfg.caches, verify=self.cfg.verify, allow_pickle=self.cfg.allow_pickle)
 
-    def _population(self, caches: CacheSet, name: str, part: SetConfig) -> Population:
-        return prepare(
-            caches,
-            [*self.cfg.rules, *part.rules],
-            where=f"{name}.rules",
-            group_columns=_sampling(name, part).group_columns,
-            with_metadata=part.loader.transform is not None,
-        )
-
     def _loaders(self, split: str) -> dict[str, RTLoader]:
         if split not in self.cfg.splits:
-            raise ConfigError(f"cfg: there is no split {split!r} (splits: {', '.join(self.cfg.splits)})")
-        return {name: self._loader(name, part) for name, part in self.cfg.splits[split].expanded(split).items()}
+            existing = ", ".join(self.cfg.splits) or "none"
+            raise ConfigError(f"{self.cfg.where}: there is no split {split!r} (splits: {existing})")
+        return {plan.name: self._loader(plan) for plan in loader_plans(self.cfg, split)}
 
-    def _loader(self, name: str, part: SetConfig) -> RTLoader:
-        if name not in self.datasets:
+    def _loader(self, plan: LoaderPlan) -> RTLoader:
+        if plan.name not in self.datasets:
             existing = ", ".join(self.datasets) or "none"
-            raise ConfigError(f"cfg: {name!r} is not set up (set up: {existing}); call setup first")
-        loader = part.loader
+            raise ConfigError(f"{self.cfg.where}: {plan.name} is not set up (set up: {existing}); call setup first")
         rank, world_size = self._topology()
-        return RTLoader(
-            self.datasets[name],
-            batch_size=loader.batch_size,
-            fields=loader.fields,
-            transform=self._callable(loader.transform, f"{name}.loader.transform"),
-            batch_transform=self._callable(loader.batch_transform, f"{name}.loader.batch_transform"),
-            drop_last=name.startswith("train") if loader.drop_last is None else loader.drop_last,
-            workers=loader.workers,
-            threads=loader.threads,
-            prefetch_batches=loader.prefetch_batches,
-            prefetch_bytes=loader.prefetch_bytes,
-            rank=rank,
-            world_size=world_size,
-        )
-
-    def _callable(self, value: Any, where: str) -> Callable[..., Any] | None:
-        return resolve_callable(value, allow=self.cfg.allow_imports, where=where)
+        settings = plan.loader.model_dump()
+        for key in ("transform", "batch_transform"):
+            where = f"{self.cfg.where}: {plan.name}.loader.{key}"
+            settings[key] = resolve_callable(settings[key], allow=self.cfg.allow_imports, where=where)
+        return RTLoader(self.datasets[plan.name], **settings, rank=rank, world_size=world_size)
 
     def _topology(self) -> tuple[int, int]:
         if self.trainer is not None:
@@ -174,5 +151,5 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         return bool(current.ready > current.processed)
 
 
-def _sampling(name: str, part: SetConfig) -> Sampling:
-    return part.sampling or Sampling.of("weighted" if name.startswith("train") else "sequential")
+def _population(caches: CacheSet, plan: LoaderPlan) -> Population:
+    return prepare(caches, plan.steps, where=plan.name, group_columns=plan.sampling.group_columns)

@@ -11,6 +11,7 @@ from dsrt_lightning.draws.cursor import check_state
 from dsrt_lightning.errors import ConfigError, StateMismatchError
 from dsrt_lightning.training.datamodule import DatasetRTDataModule
 from dsrt_lightning.training.resume import is_draws_state, parts_of
+from dsrt_lightning.training.splits import loader_plans
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,5 +120,5 @@ def _num_trained(checkpoint: Mapping[str, Any]) -> int:
 
 
 def _ranks(datamodule: DatasetRTDataModule, name: str, global_batch: int) -> int:
-    batch_size = datamodule.cfg.splits["train"].expanded("train")[name].loader.batch_size
-    return max(1, global_batch // batch_size)
+    (plan,) = (plan for plan in loader_plans(datamodule.cfg, "train") if plan.name == name)
+    return max(1, global_batch // plan.loader.batch_size)
