@@ -40,14 +40,17 @@ class MetadataWriter:
         self._names: list[str] = []
         self._columns: list[ColumnBuilder] = []
         self._values_of: Callable[[Mapping[str, object]], tuple[object, ...]] | None = None
-        self._rows: list[tuple[object, ...]] = []
+        # The buffered values row by row: many small tuples would keep the garbage collector busy.
+        self._values: list[object] = []
+        self._values_per_row = 1
+        self._values_per_batch = ROWS_PER_BATCH
         self._num_written = 0
         self._file: ArrowFile | None = None
 
     @property
     def num_rows(self) -> int:
         """How many rows were added."""
-        return self._num_written + len(self._rows)
+        return self._num_written + len(self._values) // self._values_per_row
 
     def add(self, row: Mapping[str, object]) -> None:
         """Take the metadata of the next record; the values are kept until their batch is full.
@@ -61,13 +64,13 @@ class MetadataWriter:
             raise self._other_keys(row) from None
         if len(row) != len(self._names):
             raise self._other_keys(row)
-        self._rows.append(values)
-        if len(self._rows) == ROWS_PER_BATCH:
+        self._values += values
+        if len(self._values) == self._values_per_batch:
             self._write_batch()
 
     def finish(self) -> tuple[MetadataColumn, ...]:
         """Write what is left, make the file durable, and return its columns."""
-        if self._rows:
+        if self._values:
             self._write_batch()
         assert self._file is not None, "a cache has at least one record"
         with naming(self.path):
@@ -102,8 +105,10 @@ class MetadataWriter:
         self._columns = [ColumnBuilder(name, self._given.get(name)) for name in names]
         if len(names) > 1:
             self._values_of = itemgetter(*names)
-        else:  # itemgetter of one name gives no tuple.
-            self._values_of = lambda row: tuple([row[name] for name in names])
+        else:  # One name gives no tuple, and a row without values would not be counted.
+            self._values_of = lambda row: (row[names[0]] if names else None,)
+        self._values_per_row = max(1, len(names))
+        self._values_per_batch = ROWS_PER_BATCH * self._values_per_row
         return self._values_of(row)
 
     def _other_keys(self, row: object) -> BuildError:
@@ -117,9 +122,9 @@ class MetadataWriter:
         )
 
     def _write_batch(self) -> None:
-        columns = zip(self._columns, zip(*self._rows, strict=True), strict=True) if self._columns else ()
+        step, num_rows = self._values_per_row, len(self._values) // self._values_per_row
         try:
-            arrays = [column.to_array(values) for column, values in columns]
+            arrays = [column.to_array(self._values[i::step]) for i, column in enumerate(self._columns)]
         except BadValueError as error:
             raise BuildError(f"{self._where}: record {self._num_written + error.row}: {error}") from error
         schema = pa.schema([(column.name, column.type) for column in self._columns])
@@ -128,9 +133,9 @@ class MetadataWriter:
                 self._file = ArrowFile(self.path, schema)
             elif self._file.schema != schema:
                 self._widen(schema)
-            self._file.write(arrays, len(self._rows))
-        self._num_written += len(self._rows)
-        self._rows.clear()
+            self._file.write(arrays, num_rows)
+        self._num_written += num_rows
+        self._values.clear()
 
     def _widen(self, schema: pa.Schema) -> None:
         assert self._file is not None
