@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from dsrt_lightning.cli.output import Percent, print_table
+from dsrt_lightning.errors import RuleError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,23 +38,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the tables of every split; 1 if a split has no row."""
     from dsrt_lightning.population.metadata import scan_metadata
-    from dsrt_lightning.population.rules import parse_rules
     from dsrt_lightning.store.cache_set import open_caches
     from dsrt_lightning.training.config import load_config
+    from dsrt_lightning.training.splits import loader_plans
 
     config = load_config(args.config)
     # Payloads stay unread, so those of pickle caches are as harmless as others.
     frame = scan_metadata(open_caches(config.caches, allow_pickle=True))
-    shared = parse_rules(config.rules, where=f"{args.config}: rules")
-    empty = []
-    for split, split_config in config.splits.items():
-        for name, settings in split_config.expanded(split).items():
-            own = parse_rules(settings.rules, where=f"{args.config}: {name}.rules", after=shared)
-            if not _print_split(name, frame, (*shared, *own), args.by):
-                empty.append(name)
+    plans = [plan for split in config.splits for plan in loader_plans(config, split)]
+    _refuse_problems(frame, [plan.steps for plan in plans])
+    empty = [plan.name for plan in plans if not _print_split(plan.name, frame, plan.steps, args.by)]
     for name in empty:
         print(f"{args.config}: {name}: no row is left; relax its rules", file=sys.stderr)
     return 1 if empty else 0
+
+
+def _refuse_problems(frame: pl.LazyFrame, rule_lists: Sequence[Sequence[Step]]) -> None:
+    """Raise one error for what is wrong in any list, so that a file is repaired in one go."""
+    from dsrt_lightning.population.apply import apply_rules
+
+    problems: dict[str, None] = {}
+    for steps in rule_lists:
+        try:
+            apply_rules(frame, steps)
+        except RuleError as error:
+            problems.update(dict.fromkeys(str(error).splitlines()))
+    if problems:
+        raise RuleError("\n".join(problems))
 
 
 def _print_split(name: str, frame: pl.LazyFrame, steps: Sequence[Step], column: str | None) -> int:

@@ -15,7 +15,6 @@ from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.loading.assemble import read_samples
 from dsrt_lightning.loading.sample import Sample
 from dsrt_lightning.loading.view import Records, View
-from dsrt_lightning.population.metadata import scan_metadata
 from dsrt_lightning.population.population import Population
 from dsrt_lightning.store.cache_set import open_caches
 
@@ -70,10 +69,10 @@ class RTDataset(Dataset[Sample]):
     def get_metadata(self) -> pl.DataFrame:
         """Return the population as a frame: ``cache_id, sample_id, <columns>, weight``, a row each.
 
-        Before the first update it holds every record once, with weight 1.
+        Before the first update those are the rows that rules chose, or every record once, with weight 1.
         """
         if self._frame is None:
-            self._frame = scan_metadata(self.caches).collect()
+            self._frame = self.population.frame()
         return self._frame
 
     def update_metadata(self, frame: pl.DataFrame | pl.LazyFrame) -> None:

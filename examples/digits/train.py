@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dsrt_lightning import DatasetRTCLI, DatasetRTDataModule
+
 from build import build
 from model import DigitsNet
-
-from dsrt_lightning import DatasetRTCLI, DatasetRTDataModule
 
 if __name__ == "__main__":
     if not Path("caches/digits").exists():

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from dsrt_lightning import DatasetRTCLI, DatasetRTDataModule
+
 from build import build
 from model import FashionNet
-
-from dsrt_lightning import DatasetRTCLI, DatasetRTDataModule
 
 if __name__ == "__main__":
     if not Path("caches/fashion_mnist").exists():
