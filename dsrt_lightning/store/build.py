@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import chain
@@ -113,16 +113,15 @@ def _build(source: Source, target: Path, options: _Options, bar: BuildProgress) 
     try:
         fingerprint = fingerprint_of(source)
 
-        def existing() -> CacheReused | None:
-            manifest = find_reusable(target, fingerprint, options.codec, options.compression, options.given)
-            return manifest and CacheReused(source.name, target, manifest.num_records)
+        def existing() -> Manifest | None:
+            return find_reusable(target, fingerprint, options.codec, options.compression, options.given)
 
-        if reused := existing():
-            return reused
+        if manifest := existing():
+            return CacheReused(source.name, target, manifest.num_records)
         with locked(target):
             # Whoever held the lock may have just published it.
-            if reused := existing():
-                return reused
+            if manifest := existing():
+                return CacheReused(source.name, target, manifest.num_records)
             with new_directory(target) as directory:
                 written = _write_cache(source, fingerprint, directory, options, bar)
         return CacheBuilt(
@@ -184,7 +183,7 @@ def _write_cache(
     return written
 
 
-def _encode(source: Source, codec: Codec, metadata: MetadataWriter, where: str) -> Iterator[Sequence[Buffer]]:
+def _encode(source: Source, codec: Codec, metadata: MetadataWriter, where: str) -> Generator[Sequence[Buffer]]:
     """Yield the parts of each record, and write its metadata on the way.
 
     Raises:

@@ -17,7 +17,7 @@ def take_sample(records: Iterable[Sequence[Buffer]], dictionary_bytes: int) -> l
     wanted = min(_SAMPLES_PER_BYTE * dictionary_bytes, _MAX_SAMPLE_BYTES)
     sample: list[bytes] = []
     for parts in records:
-        sample.append(b"".join(parts))
+        sample.append(b"".join(bytes(part) for part in parts))
         wanted -= len(sample[-1])
         if wanted <= 0:
             break

@@ -26,12 +26,12 @@ def naming(path: Path) -> Iterator[None]:
 
 def sync_file(path: Path) -> None:
     """Wait until the content of a written file, or the entries of a directory, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with naming(path):
+    with naming(path):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_durably(path: Path, content: bytes) -> None:

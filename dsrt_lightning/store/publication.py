@@ -13,7 +13,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dsrt_lightning.errors import CacheBusyError
@@ -39,11 +39,16 @@ def locked(target: Path) -> Iterator[None]:
     path = target.with_name(f".{target.name}.lock")
     descriptor = _acquire(path, target)
     try:
-        os.write(descriptor, str(os.getpid()).encode())
+        with naming(path):
+            os.truncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
         yield
     finally:
-        path.unlink(missing_ok=True)  # While it is locked: whoever opened it before sees that it is gone.
-        os.close(descriptor)
+        # A lock file that stays does no harm, so it must not turn a build that succeeded into one that failed.
+        with suppress(OSError):
+            path.unlink()  # While it is locked: whoever opened it before sees that it is gone.
+        with suppress(OSError):
+            os.close(descriptor)
 
 
 @contextmanager
@@ -53,17 +58,27 @@ def new_directory(target: Path) -> Iterator[Path]:
     Needs `locked`. The files in it must be durable already; directories are made so here.
     """
     building = target.with_name(f".{target.name}{BUILDING_SUFFIX}")
-    shutil.rmtree(building, ignore_errors=True)
+    _remove(building)
     try:
         building.mkdir()
         yield building
         for directory in (*(entry for entry in building.iterdir() if entry.is_dir()), building):
             sync_file(directory)
         os.rename(building, target)
+        try:
+            sync_file(target.parent)
+        except OSError:
+            os.rename(target, building)  # Whoever is told that it failed must not find it.
+            raise
     except BaseException:
-        shutil.rmtree(building, ignore_errors=True)
+        _remove(building)
         raise
-    sync_file(target.parent)
+
+
+def _remove(directory: Path) -> None:
+    """Remove what can be removed, without hiding why; what stays is the next builder's."""
+    with suppress(OSError):  # rmtree itself may fail, whatever it is told to ignore.
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def _acquire(path: Path, target: Path) -> int:
