@@ -1,0 +1,78 @@
+"""Rules applied to the metadata table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dsrt_lightning.errors import EmptyPopulationError, RuleError
+from dsrt_lightning.population.expressions import first_line
+from dsrt_lightning.population.rules import SchemaCheck, Step
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def apply_rules(frame: pl.LazyFrame, steps: Sequence[Step]) -> pl.LazyFrame:
+    """Return the table after all rules, lazily: none of its rows was read.
+
+    Raises:
+        RuleError: Rules name columns that are not there or do not fit their types; one line for each problem.
+    """
+    check = SchemaCheck(frame.collect_schema())
+    problems = [problem for step in steps for problem in check.problems(step)]
+    if problems:
+        raise RuleError("\n".join(problems))
+    for step in steps:
+        frame = step.rule.apply(frame)
+    return frame
+
+
+def collect(result: pl.LazyFrame, frame: pl.LazyFrame, steps: Sequence[Step]) -> pl.DataFrame:
+    """Return the rows of a result of rules.
+
+    Args:
+        result: What `apply_rules` made of ``frame``, or some columns of it.
+        frame: The metadata table.
+        steps: The rules.
+
+    Raises:
+        RuleError: An expression fails on the data, for example a cast; it names the rule.
+        EmptyPopulationError: No row is left; it names the rule that left none.
+    """
+    import polars as pl
+
+    try:
+        table = result.collect()
+    except pl.exceptions.PolarsError:
+        _blame(frame, steps)
+        raise
+    if table.is_empty():
+        _blame(frame, steps)
+    return table
+
+
+def tables_after_each(frame: pl.LazyFrame, steps: Sequence[Step]) -> Iterator[tuple[Step, pl.DataFrame]]:
+    """Yield each rule with the whole table after it, in memory.
+
+    Raises:
+        RuleError: A rule fails on the data.
+    """
+    import polars as pl
+
+    for step in steps:
+        try:
+            table = step.rule.apply(frame).collect()
+        except pl.exceptions.PolarsError as error:
+            raise RuleError(f"{step.where}: {first_line(error)}") from None
+        yield step, table
+        frame = table.lazy()
+
+
+def _blame(frame: pl.LazyFrame, steps: Sequence[Step]) -> None:
+    """Apply rules that failed or left nothing once more, one at a time, and raise for the first that does."""
+    before = frame.select("weight").collect().height
+    for step, table in tables_after_each(frame, steps):
+        if table.is_empty():
+            raise EmptyPopulationError(f"{step.where}: none of {before} rows is left after `{step}`; relax the rule")
+        before = table.height

@@ -1,0 +1,131 @@
+"""The metadata files of opened caches, mapped and read row by row; works in worker processes, without Polars."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dsrt_lightning._core import crc32c
+from dsrt_lightning.errors import CorruptCacheError
+from dsrt_lightning.store.manifest import METADATA
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dsrt_lightning.store.cache import Cache
+    from dsrt_lightning.store.cache_set import CacheSet
+
+
+_REMEDY = "restore or rebuild the cache"
+
+
+class ArrowRows:
+    """The rows of record batches, one at a time as a dict.
+
+    Args:
+        batches: Of one schema.
+    """
+
+    def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._starts = list(accumulate((batch.num_rows for batch in batches[:-1]), initial=0))
+
+    def row(self, index: int) -> dict[str, object]:
+        """Return row ``index >= 0`` by column; times are cut to microseconds."""
+        number = bisect_right(self._starts, index) - 1
+        cells = self._batches[number].slice(index - self._starts[number], 1)
+        return {name: _value(column) for name, column in zip(cells.schema.names, cells.columns, strict=True)}
+
+
+class StoredColumns:
+    """The stored columns of every record of opened caches; a file is mapped when its first row is asked for."""
+
+    def __init__(self, caches: CacheSet) -> None:
+        self._caches = caches
+        self._rows: dict[int, ArrowRows] = {}
+        self._names: dict[str, None] | None = None
+
+    def row(self, record: int) -> dict[str, object]:
+        """Return the columns of a record number; those that only other caches have are None.
+
+        Raises:
+            CorruptCacheError: The metadata file is damaged.
+        """
+        if self._names is None:
+            columns = (column for cache in self._caches.listed for column in cache.manifest.metadata_columns)
+            self._names = dict.fromkeys(column.name for column in columns)
+        ordinal, sample_id = self._caches.locate(record)
+        if ordinal not in self._rows:
+            self._rows[ordinal] = ArrowRows(
+                open_metadata(self._caches.caches[ordinal], verify=self._caches.verify != "never")
+            )
+        return {**self._names, **self._rows[ordinal].row(sample_id)}
+
+
+def open_metadata(cache: Cache, *, verify: bool) -> list[pa.RecordBatch]:
+    """Return a cache's stored columns, one batch or more, which view the mapped file.
+
+    Args:
+        cache: The cache.
+        verify: Compare the whole file with its checksum first.
+
+    Raises:
+        CorruptCacheError: The file is missing, damaged, or has another number of rows than the cache has records.
+    """
+    import pyarrow as pa
+
+    path, entry = cache.metadata_path, cache.manifest.file(METADATA)
+    try:
+        content = map_file(path)
+        if content.size != entry.bytes:
+            raise CorruptCacheError(f"{path}: has {content.size} bytes but the manifest says {entry.bytes}; {_REMEDY}")
+        if verify and (found := crc32c(content)) != entry.crc32c:
+            raise CorruptCacheError(
+                f"{path}: CRC32C is {found:08x} but the manifest says {entry.crc32c:08x}; {_REMEDY}"
+            )
+        batches = read_batches(content)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptCacheError(f"{path}: cannot be read as an Arrow file ({error}); {_REMEDY}") from error
+    num_rows = sum(batch.num_rows for batch in batches)
+    if num_rows != cache.num_records:
+        raise CorruptCacheError(f"{path}: has {num_rows} rows but the cache has {cache.num_records} records; {_REMEDY}")
+    return batches
+
+
+def map_file(path: Path) -> pa.Buffer:
+    """Return the bytes of a file, mapped."""
+    import pyarrow as pa
+
+    return pa.memory_map(str(path)).read_buffer()
+
+
+def read_batches(content: pa.Buffer) -> list[pa.RecordBatch]:
+    """Return the batches of an Arrow file, which view its bytes.
+
+    From a buffer; from an open file PyArrow would read each footer in another thread.
+    """
+    import pyarrow as pa
+
+    reader = pa.ipc.open_file(content)
+    return [reader.get_batch(number) for number in range(reader.num_record_batches)]
+
+
+def _value(column: pa.Array) -> object:
+    target = _microseconds(column.type)
+    return (column if target == column.type else column.cast(target, safe=False))[0].as_py()
+
+
+def _microseconds(arrow_type: pa.DataType) -> pa.DataType:
+    """Return the type with microseconds for nanoseconds, which Python's times do not have."""
+    import pyarrow as pa
+
+    if pa.types.is_large_list(arrow_type):
+        return pa.large_list(_microseconds(arrow_type.value_type))
+    if getattr(arrow_type, "unit", "") != "ns":
+        return arrow_type
+    if pa.types.is_timestamp(arrow_type):
+        return pa.timestamp("us", arrow_type.tz)
+    return pa.duration("us") if pa.types.is_duration(arrow_type) else pa.time64("us")
