@@ -108,6 +108,13 @@ def build_alias_table(weights: NDArray[np.float64]) -> NDArray[np.uint64]:
         ValueError: A weight is not finite or not above 0.
     """
 
+def build_group_table(codes: NDArray[np.int32], num_groups: int) -> NDArray[np.int64]:
+    """Return the ends of the groups, from 0 on, then their rows: int64 ``[num_groups + 1 + P]`` for codes ``[P]``.
+
+    Raises:
+        ValueError: A code is not in ``[0, num_groups)``.
+    """
+
 class Draws:
     """Which row each position of an epoch draws; a pure function, callable from any thread."""
 
@@ -131,6 +138,68 @@ class ShuffleDraws(Draws):
 class WeightedDraws(Draws):
     def __init__(self, num_rows: int, epoch_length: int, seed: int, table: NDArray[np.uint64] | None) -> None:
         """Keep and read ``table``, made by ``build_alias_table``; None draws all rows alike."""
+
+class WeightedOnceDraws(Draws):
+    def __init__(self, weights: NDArray[np.float64], epoch_length: int, seed: int) -> None:
+        """Keep and read ``weights``, one a row. Makes the order of an epoch and pass at its first draw.
+
+        Raises:
+            ValueError: An epoch is longer than the population.
+        """
+
+class BlockDraws(Draws):
+    def __init__(
+        self, num_rows: int, epoch_length: int, seed: int, block_records: int, window_records: int
+    ) -> None: ...
+
+class ClassShares:
+    """How many draws of each batch and of the epoch each class gets."""
+
+    def __init__(
+        self, *, global_batch: int, num_full_batches: int, base: list[int], extra: list[int], tail: list[int]
+    ) -> None:
+        """Take one number a class.
+
+        Args:
+            global_batch: Draws of a full batch.
+            num_full_batches: Full batches of an epoch.
+            base: Draws in each full batch, without extras.
+            extra: How many of the full batches hold one draw more.
+            tail: Draws in what is left of the epoch, less than a batch.
+        """
+
+    @property
+    def base(self) -> list[int]: ...
+    @property
+    def extra(self) -> list[int]: ...
+    @property
+    def tail(self) -> list[int]: ...
+    def draws_per_epoch(self, number: int) -> int: ...
+
+class QuotaDraws(Draws):
+    def __init__(
+        self,
+        shares: ClassShares,
+        seed: int,
+        table: NDArray[np.int64],
+        num_groups: int,
+        groups: list[int],
+        weights: NDArray[np.float64] | None,
+    ) -> None:
+        """Draw classes by their shares; class ``c`` is group ``groups[c]`` of the table.
+
+        Keeps and reads ``table``, made by ``build_group_table``, and ``weights``, one a row; None are equal weights.
+
+        Raises:
+            ValueError: The shares do not fit together, or a class has no rows.
+        """
+
+class MixDraws(Draws):
+    def __init__(self, shares: ClassShares, seed: int, components: tuple[Draws, ...]) -> None:
+        """Draw the components, which it keeps, by their shares."""
+
+def mix_component_seed(seed: int, number: int) -> int:
+    """Return the seed of a mix's component."""
 
 # --- Opened caches (csrc/bindings/shard_set.cpp) ---
 

@@ -15,12 +15,19 @@ namespace {
 // batch that the consumer waits for.
 constexpr std::uint64_t slice_bytes = std::uint64_t{256} << 10;
 
+// What a record costs besides its bytes: finding it, or starting the decompressor, takes as long as
+// copying this much.
+constexpr std::uint64_t bytes_per_record = 256;
+constexpr std::uint64_t bytes_per_frame = std::uint64_t{4} << 10;
+
 }  // namespace
 
-Batch::Batch(std::vector<std::int64_t> rows, std::uint64_t record_bytes)
-    : rows_(std::move(rows)),
-      records_per_slice_(
-          std::max<std::size_t>(1, slice_bytes / std::max<std::uint64_t>(1, record_bytes))) {}
+Batch::Batch(const ShardSet& shards, std::vector<std::int64_t> rows, std::uint64_t record_bytes)
+    : rows_(std::move(rows)) {
+  const std::uint64_t extra = shards.has_compressed() ? bytes_per_frame : bytes_per_record;
+  const std::uint64_t cost_bytes = std::min(record_bytes, slice_bytes) + extra;
+  records_per_slice_ = std::max<std::size_t>(1, slice_bytes / cost_bytes);
+}
 
 std::size_t Batch::num_slices() const {
   return (num_records() + records_per_slice_ - 1) / records_per_slice_;

@@ -22,7 +22,8 @@ namespace dsrt {
 
 class Batch {
  public:
-  Batch(std::vector<std::int64_t> rows, std::uint64_t record_bytes);
+  // `record_bytes` is what a record typically takes; slices are cut by it.
+  Batch(const ShardSet& shards, std::vector<std::int64_t> rows, std::uint64_t record_bytes);
   virtual ~Batch() = default;
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;

@@ -5,7 +5,25 @@
 #include <algorithm>
 #include <limits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace dsrt {
+
+namespace {
+
+// ISA-L leaves the upper halves of the vector registers dirty, and then every SSE instruction of
+// the code after it waits for them: gathering small records ran at half its speed.
+#if defined(__x86_64__)
+__attribute__((target("avx"))) void zero_upper_halves() { _mm256_zeroupper(); }
+const bool has_upper_halves = __builtin_cpu_supports("avx");
+#else
+void zero_upper_halves() {}
+constexpr bool has_upper_halves = false;
+#endif
+
+}  // namespace
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
   // ISA-L takes an int length and neither inverts its input nor its output. Its signature lacks
@@ -18,6 +36,7 @@ std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t before) {
     state = crc32_iscsi(data, static_cast<int>(piece.size()), state);
     bytes = bytes.subspan(piece.size());
   }
+  if (has_upper_halves) zero_upper_halves();
   return ~state;
 }
 

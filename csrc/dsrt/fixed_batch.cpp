@@ -16,7 +16,8 @@ constexpr std::uint64_t chunk_bytes = std::uint64_t{16} << 10;  // stays in the 
 }  // namespace
 
 FixedBatch::FixedBatch(std::shared_ptr<const GatherPlan> plan, std::vector<std::int64_t> rows)
-    : ArrayBatch(std::move(rows), plan->layout.record_bytes()), plan_(std::move(plan)) {
+    : ArrayBatch(*plan->shards, std::move(rows), plan->layout.record_bytes()),
+      plan_(std::move(plan)) {
   for (const std::size_t field : plan_->fields) {
     offsets_.push_back(block_.add(num_records(), plan_->layout.place(field).bytes));
   }

@@ -53,7 +53,7 @@ void copy_padded(const std::byte* source, std::span<const std::uint64_t> from, s
 }  // namespace
 
 RaggedBatch::RaggedBatch(std::shared_ptr<const GatherPlan> plan, std::vector<std::int64_t> rows)
-    : ArrayBatch(std::move(rows), plan->shards->mean_record_bytes()),
+    : ArrayBatch(*plan->shards, std::move(rows), plan->shards->mean_record_bytes()),
       plan_(std::move(plan)),
       estimated_bytes_(num_records() * plan_->shards->mean_record_bytes()) {}
 

@@ -7,7 +7,7 @@ namespace dsrt {
 
 RecordBatch::RecordBatch(const ShardSet& shards, std::shared_ptr<BufferPool> pool,
                          std::vector<std::int64_t> rows)
-    : Batch(std::move(rows), shards.mean_record_bytes()),
+    : Batch(shards, std::move(rows), shards.mean_record_bytes()),
       pool_(std::move(pool)),
       estimated_bytes_(num_records() * shards.mean_record_bytes()) {}
 

@@ -78,6 +78,7 @@ ShardSet::ShardSet(std::vector<CacheFiles> caches, Verify verify) : verify_(veri
     const CacheFiles& opened = caches_.back()->files;
     bases_.push_back(bases_.back() + static_cast<std::int64_t>(opened.num_records));
     for (const ShardFile& shard : opened.shards) stored_bytes += shard.bytes;
+    has_compressed_ |= opened.compressed;
   }
   const auto records = static_cast<std::uint64_t>(num_records());
   if (records == 0) return;
@@ -160,8 +161,11 @@ std::shared_ptr<const Dictionary> ShardSet::dictionary(std::size_t cache) const 
   const CacheFiles& files = caches_[cache]->files;
   if (files.dictionary.empty()) return nullptr;
   return caches_[cache]->dictionary.get([&] {
-    const std::span<const char> content(files.dictionary);
-    return std::make_shared<const Dictionary>(std::as_bytes(content), 1);
+    try {
+      return std::make_shared<const Dictionary>(std::as_bytes(std::span(files.dictionary)));
+    } catch (const std::invalid_argument& error) {
+      throw CorruptError(files.directory + ": " + error.what() + "; restore or rebuild the cache");
+    }
   });
 }
 

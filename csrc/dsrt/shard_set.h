@@ -70,6 +70,7 @@ class ShardSet {
   // Cache c holds the rows [bases()[c], bases()[c + 1]); one more entry than caches.
   std::span<const std::int64_t> bases() const { return bases_; }
   const CacheFiles& files(std::size_t cache) const { return caches_[cache]->files; }
+  bool has_compressed() const { return has_compressed_; }
   // Mean stored bytes of a record, at least 1.
   std::uint64_t mean_record_bytes() const { return mean_record_bytes_; }
 
@@ -125,6 +126,7 @@ class ShardSet {
   Verify verify_;
   std::vector<std::unique_ptr<const Cache>> caches_;
   std::vector<std::int64_t> bases_;
+  bool has_compressed_ = false;
   std::uint64_t mean_record_bytes_ = 1;
   std::unique_ptr<std::uint64_t[], Free> verified_;  // one bit a row, set atomically
 };
