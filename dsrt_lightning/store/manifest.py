@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -154,7 +154,11 @@ class Manifest:
             "num_records": self.num_records,
             "record_alignment": self.record_alignment,
             "max_record_bytes": self.max_record_bytes,
-            "compression": asdict(self.compression),
+            "compression": {
+                "name": self.compression.name,
+                "level": self.compression.level,
+                "dictionary_bytes": self.compression.dictionary_bytes,
+            },
             "metadata_columns": [column._asdict() for column in self.metadata_columns],
             "files": [entry._asdict() for entry in self.files],
         }
