@@ -69,7 +69,7 @@ class RTLoader:
     ) -> None:
         if workers < 0:
             raise ValueError(f"workers is {workers} but must be at least 0")
-        self.dataset = dataset
+        self._dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
         self._rank, self._world_size = _topology(rank, world_size)
@@ -85,6 +85,10 @@ class RTLoader:
     def sampler(self) -> Cursor:
         """The cursor; Lightning looks here for ``set_epoch``."""
         return self._cursor
+
+    # Lightning asks every loader that has a sampler for it. It must not find ``dataset``: for ``overfit_batches`` it
+    # rebuilds whatever has one as a DataLoader.
+    batch_sampler = None
 
     def __len__(self) -> int:
         return len(self._cursor)
@@ -126,14 +130,14 @@ class RTLoader:
             yield batch
 
     def _rebind_if_population_changed(self) -> None:
-        if self._view is not self.dataset.view:
+        if self._view is not self._dataset.view:
             epoch, pass_ = self._cursor.epoch, self._cursor.pass_
             self._bind()
             self._cursor.epoch, self._cursor.pass_ = epoch, pass_
 
     def _bind(self) -> None:
         """Take the dataset's present population and build what depends on it."""
-        view = self.dataset.view
+        view = self._dataset.view
         global_batch = self.batch_size * self._world_size
         stream = view.stream(global_batch)
         plan = BatchPlan(stream.epoch_length, self.batch_size, self._rank, self._world_size, self.drop_last)

@@ -8,6 +8,7 @@ import lightning
 import torch.distributed
 from lightning.pytorch.utilities import CombinedLoader
 
+from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.dataset import RTDataset
 from dsrt_lightning.loading.loader import RTLoader
@@ -67,8 +68,26 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         for plan in self._plans(stage):
             population = _population(caches, plan)
             self.datasets[plan.name] = RTDataset(caches, population, seed=self.cfg.seed, sampling=plan.sampling)
+        if stage == "fit":
+            self._draws.clear()
         if self.trainer is not None and not any(isinstance(c, ExactResume) for c in self.trainer.callbacks):
             self.trainer.callbacks.insert(0, ExactResume(self._draws, self._global_batch))
+
+    def set_sampling(self, name: str, sampling: Sampling | str | dict[str, Any]) -> None:
+        """Draw a split's or set's next loader otherwise, for example with another ``epoch_length``.
+
+        Called at the top of an overridden ``train_dataloader``, with ``Trainer(reload_dataloaders_every_n_epochs=1)``,
+        it lets every epoch have a length of its own that may depend on ``self.trainer.current_epoch``.
+
+        Args:
+            name: ``train``, or ``train.labelled`` for a set.
+            sampling: As in YAML. Mode ``quota`` needs the column that the config's sampling named.
+        """
+        dataset = self.datasets[name]
+        records = dataset.view.records
+        self.datasets[name] = RTDataset(
+            records.caches, records.population, seed=dataset.seed, sampling=Sampling.of(sampling)
+        )
 
     def train_dataloader(self) -> RTLoader | CombinedLoader:
         """Return the training loader, at the restored position if a checkpoint was loaded.
@@ -131,7 +150,15 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         for key in ("transform", "batch_transform"):
             where = f"{self.cfg.where}: {plan.name}.loader.{key}"
             settings[key] = resolve_callable(settings[key], allow=self.cfg.allow_imports, where=where)
-        return RTLoader(self.datasets[plan.name], **settings, rank=rank, world_size=world_size)
+        return RTLoader(self._dataset(plan), **settings, rank=rank, world_size=world_size)
+
+    def _dataset(self, plan: LoaderPlan) -> RTDataset:
+        dataset = self.datasets[plan.name]
+        if self.trainer is not None and self.trainer.overfit_batches > 0:
+            # The same batches in every epoch, as Lightning has it for DataLoaders.
+            view = dataset.view.records
+            return RTDataset(view.caches, view.population, seed=dataset.seed, sampling=Sampling.of("sequential"))
+        return dataset
 
     def _topology(self) -> tuple[int, int]:
         if self.trainer is not None:

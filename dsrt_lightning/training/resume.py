@@ -39,16 +39,26 @@ class TrainingDraws:
         self._trained: dict[str, State] = {}
         self._restored: dict[str, Mapping[str, object]] | None = None
 
+    def clear(self) -> None:
+        """Forget everything: another run begins."""
+        self._loaders, self._trained, self._restored = {}, {}, None
+
     def begin(self, loaders: Mapping[str, RTLoader]) -> None:
-        """Take over the loaders of a run, and continue them where a restored state says.
+        """Take over the loaders of a run, and continue them where a restored state or the loaders before them stand.
+
+        Lightning may make the loaders of one epoch twice, and between epochs it then names the new one.
 
         Raises:
             StateMismatchError: The restored state has other parts, or belongs to other draws.
         """
-        self._loaders = dict(loaders)
+        before, self._loaders = self._loaders, dict(loaders)
         if self._restored is not None:
             self._continue_from(self._restored)
             self._restored = None
+        else:
+            for name, loader in self._loaders.items():
+                if name in before and before[name].sampler.identity == loader.sampler.identity:
+                    loader.load_state_dict(before[name].state_dict())
         self.note_trained()
 
     def note_trained(self) -> None:
@@ -164,10 +174,7 @@ class ExactResume(lightning.Callback):
                 f"({error!r}): the draws resume, but Lightning's epoch and batch counters stay as they are",
                 stacklevel=2,
             )
-        # Ours is in the datamodule's state; Lightning's copy was taken at another moment.
-        saved = fit_loop.get("combined_loader")
-        if isinstance(saved, list) and all(is_draws_state(loader_state) for loader_state in saved):
-            fit_loop.pop("combined_loader")
+        _drop_loader_states(fit_loop.get("state_dict", {}))
 
     def _find_state(self, trainer: lightning.Trainer, checkpoint: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return our state; hand it to the draws where Lightning's key for the datamodule has another name."""
@@ -194,7 +201,7 @@ class ExactResume(lightning.Callback):
         if batches["is_last_batch"] and current["processed"] == current["ready"]:
             self._begin_next_epoch(epochs, batches)
         else:
-            self._recount_batches(batches, state, world_size)
+            self._begin_at_batch(batches, state, world_size)
 
     def _begin_next_epoch(self, epochs: dict[str, Any], batches: dict[str, Any]) -> None:
         """Every batch of the epoch was trained: let the run continue at the beginning of the next."""
@@ -208,13 +215,25 @@ class ExactResume(lightning.Callback):
         batches["is_last_batch"] = False
         self._draws.go_to_epoch(done)
 
-    def _recount_batches(self, batches: dict[str, Any], state: Mapping[str, Any], world_size: int) -> None:
-        """After a change of batch size or ranks, count the consumed samples in batches of the new size."""
+    def _begin_at_batch(self, batches: dict[str, Any], state: Mapping[str, Any], world_size: int) -> None:
+        """Forget a batch in flight, and count the trained samples in batches of this run's size."""
+        current, total = batches["current"], batches["total"]
+        if current["ready"] > current["processed"]:
+            batches["is_last_batch"] = False
+        # A checkpoint from inside the hooks of a batch's end has not completed it, and Lightning acts on that.
+        not_completed = current["processed"] - current["completed"]
+        trained = current["processed"]
         rows = self._batch_rows(world_size)
-        if rows is None or state.get("pass") != 0 or not state.get("samples"):
-            return
-        position = state["samples"] // rows
-        if position != batches["current"]["processed"]:
+        if rows is not None and state.get("pass") == 0 and state.get("samples"):
+            trained = state["samples"] // rows
+        for counters, count in ((current, trained), (total, total["processed"])):
             for key in _COUNTERS:
-                batches["current"][key] = position
-                batches["total"][key] = batches["total"]["processed"]
+                counters[key] = count
+            counters["completed"] = count - not_completed
+
+
+def _drop_loader_states(state_dict: dict[str, Any]) -> None:
+    """Remove the states of our loaders that Lightning saved: they count a batch in flight as trained."""
+    saved = state_dict.get("combined_loader")
+    if isinstance(saved, list) and all(is_draws_state(loader_state) for loader_state in saved):
+        del state_dict["combined_loader"]
