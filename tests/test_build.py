@@ -333,6 +333,32 @@ def test_fingerprint_that_is_no_string_fails_its_source_alone(tmp_path: Path) ->
     assert isinstance(second, CacheBuilt)
 
 
+def test_fingerprint_that_fails_is_not_taken_for_none(tmp_path: Path) -> None:
+    class Failing:
+        name = "s"
+
+        @property
+        def fingerprint(self) -> str:
+            return self.files  # type: ignore[attr-defined,no-any-return]
+
+        def __iter__(self) -> Iterator[CacheInput]:
+            return iter(inputs())
+
+    (result,) = build(Failing(), tmp_path)
+    assert "has no attribute 'files'" in str(result.error)
+
+
+def test_source_without_fingerprint_attribute_has_none(tmp_path: Path) -> None:
+    class Plain:
+        name = "s"
+
+        def __iter__(self) -> Iterator[CacheInput]:
+            return iter(inputs())
+
+    (result,) = build(Plain(), tmp_path)
+    assert open_caches(result.path).caches[0].manifest.fingerprint is None
+
+
 # --- names and options, refused before anything is written
 
 

@@ -45,7 +45,13 @@ class Source(Protocol):
 
 def fingerprint_of(source: Source) -> str | None:
     """Return the source's fingerprint, or None if it has none."""
-    fingerprint = getattr(source, "fingerprint", None)
+    try:
+        fingerprint = source.fingerprint  # type: ignore[attr-defined]
+    except AttributeError as error:
+        # A property that fails on another attribute must not pass for a source without fingerprint.
+        if error.name != "fingerprint" or error.obj is not source:
+            raise
+        return None
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise TypeError(f"source {source.name!r}: fingerprint is a {type(fingerprint).__name__}, not a string or None")
     return fingerprint
