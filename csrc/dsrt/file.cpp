@@ -22,16 +22,32 @@ constexpr std::size_t max_write_bytes = std::size_t{1} << 30;  // Linux writes a
   throw SystemError(code, path, action);
 }
 
+// Returns what `call` returns when no signal interrupts it.
+template <typename Call>
+auto uninterrupted(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
 // Calls `transfer(position, count) -> ssize_t` until all bytes went through.
 template <typename Transfer>
 void transfer_all(std::size_t size, const std::string& path, Transfer transfer) {
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t count = transfer(done, std::min(size - done, max_write_bytes));
-    if (count < 0 && errno == EINTR) continue;
+    const std::size_t most = std::min(size - done, max_write_bytes);
+    const ssize_t count = uninterrupted([&] { return transfer(done, most); });
     if (count < 0) throw_errno(path, "write");
     done += static_cast<std::size_t>(count);
   }
+}
+
+int open_file(const std::string& path, int flags, mode_t mode = 0) {
+  return uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, mode); });
+}
+
+int sync(int descriptor) {
+  return uninterrupted([&] { return ::fsync(descriptor); });
 }
 
 // A descriptor that closes itself on the way out; its error does not matter where nothing was
@@ -46,7 +62,7 @@ struct Descriptor {
 }  // namespace
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  descriptor_ = open_file(path_, O_WRONLY | O_CREAT | O_EXCL, 0644);
   if (descriptor_ < 0) throw_errno(path_, "create");
 }
 
@@ -81,12 +97,16 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 }
 
 void OutputFile::finish() {
-  if (::fsync(descriptor_) != 0) throw_errno(path_, "fsync");
+  if (sync(descriptor_) != 0) throw_errno(path_, "fsync");
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_errno(path_, "close");
 }
 
 MappedFile::MappedFile(std::string path, std::uint64_t expected_bytes) : path_(std::move(path)) {
-  const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Without O_NONBLOCK, opening a pipe would wait for somebody to write.
+  const Descriptor file{open_file(path_, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)};
+  if (file.value < 0 && errno == ELOOP) {
+    throw CorruptError(path_ + ": is a symbolic link; put the file itself into the cache");
+  }
   if (file.value < 0) throw_errno(path_, "open");
   struct stat status {};
   if (::fstat(file.value, &status) != 0) throw_errno(path_, "fstat");
@@ -121,9 +141,16 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void sync_directory(const std::string& path) {
-  const Descriptor directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const Descriptor directory{open_file(path, O_RDONLY | O_DIRECTORY)};
   if (directory.value < 0) throw_errno(path, "open");
-  if (::fsync(directory.value) != 0) throw_errno(path, "fsync");
+  if (sync(directory.value) != 0) throw_errno(path, "fsync");
+}
+
+void require_directory(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) throw_errno(path, "lstat");
+  if (S_ISDIR(status.st_mode)) return;
+  throw CorruptError(path + ": is not a directory itself; restore or rebuild the cache");
 }
 
 }  // namespace dsrt

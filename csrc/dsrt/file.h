@@ -38,8 +38,8 @@ class OutputFile {
 // A whole file mapped read-only and shared. Holds no descriptor, so thousands may be open.
 class MappedFile {
  public:
-  // Maps `path`, which must have exactly `expected_bytes`; another size is a CorruptError that
-  // names both. An empty file maps to an empty span.
+  // Maps `path`, a regular file and no link, which must have exactly `expected_bytes`; anything
+  // else is a CorruptError, of another size with both. An empty file maps to an empty span.
   MappedFile(std::string path, std::uint64_t expected_bytes);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
@@ -56,5 +56,8 @@ class MappedFile {
 
 // Makes the entries of a directory durable: the files created in it exist after a crash.
 void sync_directory(const std::string& path);
+
+// Throws CorruptError if `path` is something else than a directory, also for a link to one.
+void require_directory(const std::string& path);
 
 }  // namespace dsrt

@@ -56,6 +56,7 @@ ShardSet::Cache::Cache(CacheFiles description, Verify verify)
     : files(std::move(description)),
       index(files.directory + "/index.bin", files.index_bytes),
       shards(std::make_unique<Lazy<MappedFile>[]>(files.shards.size())) {
+  require_directory(files.directory + "/shards");
   std::uint32_t found = files.index_crc32c;
   const auto failed = read_guarded([&] {
     rows = parse_index(index.bytes(), index.path(), files.num_records);

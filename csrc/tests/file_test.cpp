@@ -1,6 +1,8 @@
 #include "dsrt/file.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <string>
@@ -111,6 +113,29 @@ void test_a_directory_is_not_mapped() {
   CHECK_THROWS_WITH(MappedFile(directory.path(), 0), CorruptError, "is not a regular file");
 }
 
+void test_a_link_is_not_mapped_wherever_it_leads() {
+  const TempDirectory directory;
+  OutputFile(directory.file("a")).finish();
+  CHECK_EQ(::symlink(directory.file("a").c_str(), directory.file("b").c_str()), 0);
+  CHECK_THROWS_WITH(MappedFile(directory.file("b"), 0), CorruptError,
+                    directory.file("b") + ": is a symbolic link");
+}
+
+void test_a_pipe_is_not_waited_for() {
+  const TempDirectory directory;
+  CHECK_EQ(::mkfifo(directory.file("a").c_str(), 0600), 0);
+  CHECK_THROWS_WITH(MappedFile(directory.file("a"), 0), CorruptError, "is not a regular file");
+}
+
+void test_only_a_directory_itself_is_one() {
+  const TempDirectory directory;
+  require_directory(directory.path());
+  CHECK_EQ(::symlink(directory.path().c_str(), directory.file("b").c_str()), 0);
+  CHECK_THROWS_WITH(require_directory(directory.file("b")), CorruptError,
+                    directory.file("b") + ": is not a directory itself");
+  CHECK_EQ(system_error_of([&] { require_directory(directory.file("none")); }).code(), ENOENT);
+}
+
 void test_missing_paths_are_system_errors() {
   const TempDirectory directory;
   const std::string path = directory.file("none");
@@ -138,6 +163,9 @@ int main() {
   dsrt::test_an_empty_file_maps_to_an_empty_span();
   dsrt::test_a_file_of_another_size_is_corrupt();
   dsrt::test_a_directory_is_not_mapped();
+  dsrt::test_a_link_is_not_mapped_wherever_it_leads();
+  dsrt::test_a_pipe_is_not_waited_for();
+  dsrt::test_only_a_directory_itself_is_one();
   dsrt::test_missing_paths_are_system_errors();
   dsrt::test_a_directory_is_synced_and_a_file_is_not_a_directory();
 }
