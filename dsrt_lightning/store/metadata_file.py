@@ -163,17 +163,15 @@ class MetadataWriter:
             for i, categories in found.items():
                 categories.update(dict.fromkeys(pc.unique(batch.column(i)).to_pylist()))
         strings = {
-            i: pa.array([name for name in categories if name is not None], pa.large_string())
-            for i, categories in found.items()
+            i: pa.array([name for name in names if name is not None], pa.large_string()) for i, names in found.items()
         }
+        targets = {i: schema.field(i).type for i in strings}
+        dictionaries = {i: names.cast(targets[i].value_type) for i, names in strings.items()}
 
         def convert(arrays: list[pa.Array]) -> list[pa.Array]:
-            for i, categories in strings.items():
-                target = schema.field(i).type
-                indices = pc.index_in(arrays[i], value_set=categories).cast(target.index_type)
-                arrays[i] = pa.DictionaryArray.from_arrays(
-                    indices, categories.cast(target.value_type), ordered=target.ordered
-                )
+            for i, target in targets.items():
+                indices = pc.index_in(arrays[i], value_set=strings[i]).cast(target.index_type)
+                arrays[i] = pa.DictionaryArray.from_arrays(indices, dictionaries[i], ordered=target.ordered)
             return arrays
 
         rewrite(self.path, schema, convert).close()
