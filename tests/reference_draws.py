@@ -94,3 +94,113 @@ def weighted(weights: Sequence[float], seed: int, epoch: int, pass_: int, positi
     column = multiply_high(words[0], len(weights))
     threshold, alias = alias_table(weights)[column]
     return column if words[1] < threshold else alias
+
+
+def exponential_time(word: int) -> float:
+    mantissa, exponent = math.frexp((2 * (word >> 12) + 1) * 2.0**-53)
+    if mantissa < float.fromhex("0x1.6a09e667f3bcdp-1"):
+        mantissa, exponent = mantissa * 2, exponent - 1
+    s = (mantissa - 1) / (mantissa + 1)
+    total = 0.0
+    for power in range(21, 0, -2):
+        total = total * (s * s) + 1.0 / power
+    return -exponent * float.fromhex("0x1.62e42fefa39efp-1") - 2 * s * total
+
+
+def weighted_order(weights: Sequence[float], key: int) -> list[int]:
+    scale = 1 - math.frexp(max(weights))[1]
+    times = []
+    for row, weight in enumerate(weights):
+        scaled = math.ldexp(weight, scale)
+        times.append(exponential_time(philox(row, 0, key)[0]) / scaled if scaled else math.inf)
+    return sorted(range(len(weights)), key=lambda row: (times[row], row))
+
+
+def weighted_once(weights: Sequence[float], seed: int, epoch: int, pass_: int, position: int) -> int:
+    return weighted_order(weights, derive_key(seed, 3, epoch, pass_))[position]
+
+
+def blocks_cycle(num_rows: int, block: int, window: int, seed: int, cycle: int, pass_: int) -> list[int]:
+    """Return the rows of one cycle through the population."""
+    block = min(block, num_rows)
+    num_blocks = -(-num_rows // block)
+    order = [permute(num_blocks, derive_key(seed, 8, cycle, pass_), i) for i in range(num_blocks)]
+    per_window = min(window // block, num_blocks)
+    rows: list[int] = []
+    for number, first in enumerate(range(0, num_blocks, per_window)):
+        inside = [
+            row for b in order[first : first + per_window] for row in range(b * block, min((b + 1) * block, num_rows))
+        ]
+        key = part_key(derive_key(seed, 9, cycle, pass_), number)
+        rows += [inside[permute(len(inside), key, i)] for i in range(len(inside))]
+    return rows
+
+
+def fisher_yates(values: list[int], key: int) -> list[int]:
+    values = list(values)
+    for i in range(len(values) - 1, 0, -1):
+        j = multiply_high(philox(i, 0, key)[0], i + 1)
+        values[i], values[j] = values[j], values[i]
+    return values
+
+
+def schedule(
+    num_full: int, base: list[int], extra: list[int], tail: list[int], seed: int, epoch: int, pass_: int
+) -> list[int]:
+    """Return the class of every position of an epoch."""
+    classes = range(len(base))
+    line = [c for c in classes for _ in range(extra[c])]
+    per_batch = len(line) // num_full if num_full else 0
+    extras: list[list[int]] = [[] for _ in range(num_full)]
+    if per_batch:
+        stride = max(1, multiply_high(0x9E3779B97F4A7C15, num_full))
+        while math.gcd(stride, num_full) != 1:
+            stride += 1
+        shift = multiply_high(derive_key(seed, 4, epoch, pass_), num_full)
+        turns = [(stride * g + shift) % num_full for g in range(num_full)]
+        block = max(8, 2 * -(-sum(1 for e in extra if e) // per_batch))
+        for number, first in enumerate(range(0, num_full, block)):
+            batches = range(first, min(first + block, num_full))
+            exchanged = sorted(line[turns[g] + i * num_full] for g in batches for i in range(per_batch))
+            key = part_key(derive_key(seed, 5, epoch, pass_), number)
+            order = fisher_yates(sorted(set(exchanged)), key)
+            slots = [c for c in order for _ in range(exchanged.count(c))]
+            turned = fisher_yates(list(batches), part_key(key, 0))
+            for slot, c in enumerate(slots):
+                extras[turned[slot % len(batches)]].append(c)
+    drawn: list[int] = []
+    for g in range(num_full + 1):
+        places = tail if g == num_full else [b + extras[g].count(c) for c, b in enumerate(base)]
+        key = part_key(derive_key(seed, 6, epoch, pass_), g)
+        drawn += fisher_yates([c for c in classes for _ in range(places[c])], key)
+    return drawn
+
+
+def occurrences(drawn: list[int], epoch: int, num_classes: int) -> list[int]:
+    """Return how often each draw's class was drawn before it, in this epoch and those before."""
+    seen = [epoch * drawn.count(c) for c in range(num_classes)]
+    result = []
+    for c in drawn:
+        result.append(seen[c])
+        seen[c] += 1
+    return result
+
+
+def quota(
+    weights: Sequence[float], members: list[list[int]], drawn: list[int], seed: int, epoch: int, pass_: int
+) -> list[int]:
+    """Return the rows of an epoch whose positions draw the classes ``drawn``, with the given members."""
+    rows = []
+    for c, occurrence in zip(drawn, occurrences(drawn, epoch, len(members)), strict=True):
+        cycle, place = divmod(occurrence, len(members[c]))
+        key = part_key(derive_key(seed, 7, cycle, pass_), c)
+        inside = [weights[row] for row in members[c]]
+        if len(set(inside)) == 1:
+            rows.append(members[c][permute(len(inside), key, place)])
+        else:
+            rows.append(members[c][weighted_order(inside, key)[place]])
+    return rows
+
+
+def mix_component_seed(seed: int, number: int) -> int:
+    return part_key(derive_key(seed, 10, 0, 0), number)

@@ -1,4 +1,4 @@
-"""Laws of every draw stream, and of the modes sequential, shuffle and weighted."""
+"""The laws of every draw stream, and the modes sequential, shuffle and weighted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import reference_draws as reference
+from chi_square import chi_square, chi_square_limit
 from fake_population import FakePopulation, uniform_population, weighted_population
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,15 +23,6 @@ from dsrt_lightning.draws.stream import DrawStream
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "draws.json").read_text())
 SEEDS = st.integers(0, 2**64 - 1)
 SMALL = st.integers(0, 2**32 - 1)
-
-
-def chi_square_limit(degrees: int) -> float:
-    """Return what a chi-square of that many degrees of freedom exceeds about once in 10^9 (Wilson and Hilferty)."""
-    return degrees * (1 - 2 / (9 * degrees) + 6.0 * math.sqrt(2 / (9 * degrees))) ** 3
-
-
-def chi_square(counts: np.ndarray, expected: np.ndarray | float) -> float:
-    return float((((counts - expected) ** 2) / expected).sum())
 
 
 def stream_of(case: dict[str, Any]) -> DrawStream:
@@ -66,7 +58,7 @@ def test_a_pickled_stream_draws_the_same(case: dict[str, Any]) -> None:
     np.testing.assert_array_equal(copy.positions(1, 0, 0, 5), stream.positions(1, 0, 0, 5))
 
 
-@pytest.mark.parametrize("mode", ["shuffle", "weighted"])
+@pytest.mark.parametrize("mode", ["shuffle", "weighted", "weighted_once"])
 def test_seed_epoch_and_pass_each_give_another_order(mode: str) -> None:
     population = uniform_population(1000)
     first, other_seed = (DrawStream(population, Sampling.of(mode), seed) for seed in (7, 8))

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "dsrt/weights.h"
+
 namespace dsrt {
 
 namespace {
@@ -15,17 +17,8 @@ namespace {
 class WholeWeights {
  public:
   explicit WholeWeights(std::span<const double> weights) : weights_(weights) {
-    double largest = 0;
-    for (std::size_t row = 0; row < weights.size(); ++row) {
-      if (!(std::isfinite(weights[row]) && weights[row] > 0)) {
-        throw std::invalid_argument("weights[" + std::to_string(row) + "] is " +
-                                    std::to_string(weights[row]) +
-                                    " but must be finite and above 0; drop the row");
-      }
-      largest = std::max(largest, weights[row]);
-    }
     // The largest weight takes 62 bits; then the sum is brought to 62 bits too.
-    shift_ = 61 - std::ilogb(largest);
+    shift_ = 61 - std::ilogb(largest_weight(weights));
     uint128 sum = 0;
     for (const double weight : weights) sum += scaled(weight);
     while (sum >> 62 != 0) {

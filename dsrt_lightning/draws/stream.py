@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dsrt_lightning import _core
+from dsrt_lightning.draws.quota import quota_draws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -105,8 +106,26 @@ def _weighted(stream: DrawStream) -> _core.Draws:
     return _core.WeightedDraws(len(population), stream.epoch_length, stream.seed, table)
 
 
+def _weighted_once(stream: DrawStream) -> _core.Draws:
+    return _core.WeightedOnceDraws(stream.population.weights, stream.epoch_length, stream.seed)
+
+
+def _quota(stream: DrawStream) -> _core.Draws:
+    return quota_draws(stream.population, stream.sampling, stream.epoch_length, stream.seed, stream.global_batch)
+
+
+def _blocks(stream: DrawStream) -> _core.Draws:
+    block, window = stream.sampling.block_records, stream.sampling.window_records
+    assert block is not None
+    assert window is not None
+    return _core.BlockDraws(len(stream.population), stream.epoch_length, stream.seed, block, window)
+
+
 _NATIVE: dict[str, Callable[[DrawStream], _core.Draws]] = {
     "sequential": _sequential,
     "shuffle": _shuffle,
     "weighted": _weighted,
+    "weighted_once": _weighted_once,
+    "quota": _quota,
+    "blocks": _blocks,
 }
