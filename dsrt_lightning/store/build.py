@@ -31,7 +31,7 @@ from dsrt_lightning.store.manifest import (
 from dsrt_lightning.store.metadata_file import MetadataWriter
 from dsrt_lightning.store.metadata_schema import GivenColumn, given_columns
 from dsrt_lightning.store.progress import BuildProgress
-from dsrt_lightning.store.publication import locked, make_root, new_directory
+from dsrt_lightning.store.publication import locked, make_root, new_directory, remove_debris
 from dsrt_lightning.store.reuse import find_reusable
 from dsrt_lightning.store.sources import CacheInput, Source, checked_sources, fingerprint_of
 
@@ -117,6 +117,7 @@ def _build(source: Source, target: Path, options: _Options, bar: BuildProgress) 
             return find_reusable(target, fingerprint, options.codec, options.compression, options.given)
 
         if manifest := existing():
+            remove_debris(target)
             return CacheReused(source.name, target, manifest.num_records)
         with locked(target):
             # Whoever held the lock may have just published it.
@@ -129,6 +130,9 @@ def _build(source: Source, target: Path, options: _Options, bar: BuildProgress) 
         )
     except Exception as error:
         return BuildFailed(source.name, target, error)
+    except BaseException:
+        remove_debris(target)  # Ctrl-C may come where a `with` has begun to enter, and will not be left.
+        raise
 
 
 def _write_cache(

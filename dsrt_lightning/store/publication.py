@@ -36,7 +36,7 @@ def locked(target: Path) -> Iterator[None]:
     Raises:
         CacheBusyError: Another one is building it.
     """
-    path = target.with_name(f".{target.name}.lock")
+    path = _lock_of(target)
     descriptor = _acquire(path, target)
     try:
         with naming(path):
@@ -57,7 +57,7 @@ def new_directory(target: Path) -> Iterator[Path]:
 
     Needs `locked`. The files in it must be durable already; directories are made so here.
     """
-    building = target.with_name(f".{target.name}{BUILDING_SUFFIX}")
+    building = _building_of(target)
     _remove(building)
     try:
         building.mkdir()
@@ -73,6 +73,21 @@ def new_directory(target: Path) -> Iterator[Path]:
     except BaseException:
         _remove(building)
         raise
+
+
+def remove_debris(target: Path) -> None:
+    """Remove what a killed or interrupted builder left, unless another one is at work or it cannot be done."""
+    if os.path.lexists(_lock_of(target)) or os.path.lexists(_building_of(target)):
+        with suppress(CacheBusyError, OSError), locked(target):
+            _remove(_building_of(target))
+
+
+def _lock_of(target: Path) -> Path:
+    return target.with_name(f".{target.name}.lock")
+
+
+def _building_of(target: Path) -> Path:
+    return target.with_name(f".{target.name}{BUILDING_SUFFIX}")
 
 
 def _remove(directory: Path) -> None:
