@@ -1,6 +1,6 @@
 """One training run over ranks, started by test_ddp.py: writes what each rank trained on, and a checkpoint half-way.
 
-    python tests/ddp_train.py '{"cache": "...", "out": "...", "ranks": 2, "strategy": "ddp", "global_batch": 4}'
+python tests/ddp_train.py '{"cache": "...", "out": "...", "ranks": 2, "strategy": "ddp", "global_batch": 4}'
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ class Recorder(lightning.LightningModule):
         self._note("train", batch["id"].tolist())
         return (self.weight * batch["id"].float().mean()).sum()
 
+    def on_validation_start(self) -> None:
+        self.sums = torch.zeros(2, dtype=torch.float64)
+
     def validation_step(self, batch: dict[str, torch.Tensor], batch_idx: int) -> None:
         valid = batch["valid"]
         self._note("val", batch["id"][valid].tolist())
         values = torch.where(valid, batch["id"].double(), 0.0)
         totals = torch.stack([values.sum(), valid.sum().double()])
         totals = self.all_gather(totals).reshape(-1, 2).sum(dim=0)
-        self.sums = getattr(self, "sums", torch.zeros(2, dtype=torch.float64)) + totals
+        self.sums += totals
 
     def on_validation_end(self) -> None:
-        if self.trainer.sanity_checking or self.global_rank != 0:
-            return
-        (Path(self.out) / "mean.txt").write_text(str(float(self.sums[0] / self.sums[1])))
+        if self.global_rank == 0:
+            (Path(self.out) / "mean.txt").write_text(str(float(self.sums[0] / self.sums[1])))
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.SGD(self.parameters(), lr=1e-3)
@@ -63,19 +65,23 @@ class SaveAt(lightning.Callback):
             trainer.fit_loop.epoch_loop.max_steps = trainer.global_step
 
 
-def main(options: dict[str, Any]) -> None:
-    """Run as the options say."""
-    warnings.simplefilter("ignore")
-    cfg = {
+def config(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the run's data: 22 shuffled numbers, the same order for every number of ranks."""
+    return {
         "caches": [options["cache"]],
         "seed": 3,
         "rules": [{"head": 22}],
         "train": {
-            "sampling": options.get("sampling", {"mode": "shuffle"}),
+            "sampling": {"mode": "shuffle"},
             "loader": {"batch_size": options["global_batch"] // options["ranks"]},
         },
         "val": {"loader": {"batch_size": 3}},
     }
+
+
+def main(options: dict[str, Any]) -> None:
+    """Run as the options say."""
+    warnings.simplefilter("ignore")
     callbacks = [SaveAt(options["save_at"], options["checkpoint"])] if "save_at" in options else []
     trainer = lightning.Trainer(
         accelerator="cpu",
@@ -84,18 +90,17 @@ def main(options: dict[str, Any]) -> None:
         max_epochs=2,
         callbacks=callbacks,
         num_sanity_val_steps=0,
-        limit_val_batches=1.0 if options.get("validate") else 0,
+        check_val_every_n_epoch=10,
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
         default_root_dir=options["out"],
     )
-    model, data = Recorder(options["out"]), DatasetRTDataModule(cfg)
+    model, data = Recorder(options["out"]), DatasetRTDataModule(config(options))
+    trainer.fit(model, datamodule=data, ckpt_path=options.get("resume"), weights_only=True)
     if options.get("validate"):
         trainer.validate(model, datamodule=data, verbose=False)
-    else:
-        trainer.fit(model, datamodule=data, ckpt_path=options.get("resume"), weights_only=True)
 
 
 if __name__ == "__main__":
