@@ -43,13 +43,18 @@ def collect(result: pl.LazyFrame, frame: pl.LazyFrame, steps: Sequence[Step]) ->
     import polars as pl
 
     try:
-        table = result.collect()
+        table = collect_in_order(result)
     except pl.exceptions.PolarsError:
         _blame(frame, steps)
         raise
     if table.is_empty():
         _blame(frame, steps)
     return table
+
+
+def collect_in_order(frame: pl.LazyFrame) -> pl.DataFrame:
+    """Return a frame's rows, by the engine whose float sums are the same in every run."""
+    return frame.collect(engine="in-memory")
 
 
 def tables_after_each(frame: pl.LazyFrame, steps: Sequence[Step]) -> Iterator[tuple[Step, pl.DataFrame]]:
@@ -62,7 +67,7 @@ def tables_after_each(frame: pl.LazyFrame, steps: Sequence[Step]) -> Iterator[tu
 
     for step in steps:
         try:
-            table = step.rule.apply(frame).collect()
+            table = collect_in_order(step.rule.apply(frame))
         except pl.exceptions.PolarsError as error:
             raise RuleError(f"{step.where}: {first_line(error)}") from None
         yield step, table
@@ -71,7 +76,7 @@ def tables_after_each(frame: pl.LazyFrame, steps: Sequence[Step]) -> Iterator[tu
 
 def _blame(frame: pl.LazyFrame, steps: Sequence[Step]) -> None:
     """Apply rules that failed or left nothing once more, one at a time, and raise for the first that does."""
-    before = frame.select("weight").collect().height
+    before = collect_in_order(frame.select("weight")).height
     for step, table in tables_after_each(frame, steps):
         if table.is_empty():
             raise EmptyPopulationError(f"{step.where}: none of {before} rows is left after `{step}`; relax the rule")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def require_column(columns: Collection[str], column: str) -> None:
+    """Refuse a group column that is not there.
+
+    Raises:
+        MetadataError: With the columns that are.
+    """
+    if column not in columns:
+        raise MetadataError(f"groups: {missing_column(column, columns)}")
+
+
 def group_codes(frame: pl.DataFrame, column: str) -> tuple[NDArray[np.int32], list[Any]]:
     """Return int32 ``[P]`` codes, read-only, and the values that they index, sorted, None last.
 
@@ -22,9 +33,8 @@ def group_codes(frame: pl.DataFrame, column: str) -> tuple[NDArray[np.int32], li
     """
     import polars as pl
 
-    if column not in frame.columns:
-        raise MetadataError(f"group column: {missing_column(column, frame.columns)}")
-    values = frame[column]
+    require_column(frame.columns, column)
+    values = frame.get_column(column)
     if values.dtype in (pl.Categorical, pl.Enum):
         values = values.cast(pl.String)
     if not (values.dtype.is_integer() or values.dtype in (pl.String, pl.Boolean)):

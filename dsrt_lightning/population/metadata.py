@@ -74,7 +74,7 @@ def population_frame(
         table = table.hstack(_stored_rows(caches, rows, ordinals).get_columns())
     if further is not None:
         table = table.hstack(further.get_columns())
-    return table.with_columns(weight=np.array(weights))
+    return table.with_columns(weight=np.array(weights)).rechunk()
 
 
 def _stored_rows(caches: CacheSet, rows: NDArray[np.int64], ordinals: NDArray[np.int64]) -> pl.DataFrame:

@@ -68,13 +68,16 @@ class Population:
         self._groups = groups or {}
         self._tables: dict[str, NDArray[Any]] = {}
         self._files: SnapshotFiles | None = None
+        self._is_whole_table = False
 
     @classmethod
     def all_rows(cls, caches: CacheSet) -> Population:
         """Return every record once, caches in the order they were given, all with weight 1; reads no metadata."""
         bases = {cache.cache_id: base for cache, base in zip(caches.caches, caches.bases, strict=True)}
         ranges = [bases[cache.cache_id] + np.arange(cache.num_records) for cache in caches.listed]
-        return cls(caches, np.concatenate(ranges), 1.0)
+        population = cls(caches, np.concatenate(ranges), 1.0)
+        population._is_whole_table = True
+        return population
 
     @classmethod
     def from_frame(cls, caches: CacheSet, frame: pl.DataFrame | pl.LazyFrame, *, where: str = "metadata") -> Population:
@@ -163,8 +166,10 @@ class Population:
 
     def frame(self) -> pl.DataFrame:
         """Return the population as a metadata table: ids, stored columns, further ones, ``weight``."""
-        from dsrt_lightning.population.metadata import population_frame
+        from dsrt_lightning.population.metadata import population_frame, scan_metadata
 
+        if self._is_whole_table:
+            return scan_metadata(self.caches).collect()
         further = self._further.frame() if self._further is not None else None
         return population_frame(self.caches, self.rows, self.weights, further, replaces_stored=self._replaces_stored)
 
@@ -238,7 +243,11 @@ class Population:
 
 
 def _reopen(caches: CacheSet, directory: Path, place: Path) -> Population:
-    return Population.from_files(caches, SnapshotFiles(directory, place, verify=False))
+    try:
+        return Population.from_files(caches, SnapshotFiles(directory, place, verify=False))
+    except FileNotFoundError as error:
+        reason = "the process that pickled this population has dropped it or ended; keep it until all have unpickled it"
+        raise FileNotFoundError(error.errno, reason, str(directory)) from None
 
 
 def _save_table(directory: Path, array: NDArray[Any]) -> dict[str, Any]:

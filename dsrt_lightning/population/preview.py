@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dsrt_lightning.errors import RuleError
-from dsrt_lightning.population.apply import apply_rules, tables_after_each
+from dsrt_lightning.population.apply import apply_rules, collect_in_order, tables_after_each
 from dsrt_lightning.population.rules import Step
 from dsrt_lightning.population.wording import missing_column
 
@@ -64,7 +64,7 @@ def preview_rules(frame: pl.LazyFrame, steps: Sequence[Step], *, column: str | N
     columns = apply_rules(frame, steps).collect_schema()
     if column is not None and column not in columns:
         raise RuleError(f"preview: {missing_column(column, columns)}")
-    before = after = frame.collect()
+    before = after = collect_in_order(frame)
     previews = []
     for step, after in tables_after_each(frame, steps):
         previews.append(StepPreview(step.where, str(step), after.height))
@@ -73,16 +73,19 @@ def preview_rules(frame: pl.LazyFrame, steps: Sequence[Step], *, column: str | N
 
 
 def _class_shares(before: pl.DataFrame, after: pl.DataFrame, column: str) -> tuple[ClassShare, ...]:
+    old = _classes(before if column in before.columns else after.clear(), column, "before")
+    new = _classes(after, column, "after")
+    both = old.join(new, on=column, how="full", coalesce=True, nulls_equal=True).sort(column, nulls_last=True)
+    whole_before, whole_after = (float(table["weight"].sum()) or 1.0 for table in (before, after))
+    return tuple(
+        ClassShare(value, rows_before or 0, rows_after or 0, (old or 0) / whole_before, (new or 0) / whole_after)
+        for value, rows_before, old, rows_after, new in both.iter_rows()
+    )
+
+
+def _classes(table: pl.DataFrame, column: str, moment: str) -> pl.DataFrame:
+    """Return each value with its rows and its weight."""
     import polars as pl
 
-    def shares(table: pl.DataFrame, moment: str) -> pl.DataFrame:
-        value = pl.col(column) if column in table.columns else pl.lit(None, after.schema[column])
-        total = pl.col("weight").sum()
-        return table.group_by(value.alias("value")).agg(
-            pl.len().alias(f"rows_{moment}"), (total / table["weight"].sum()).alias(f"share_{moment}")
-        )
-
-    known = before if column in before.columns else before.clear()
-    both = shares(known, "before").join(shares(after, "after"), on="value", how="full", coalesce=True, nulls_equal=True)
-    rows = both.with_columns(pl.exclude("value").fill_null(0).fill_nan(0)).sort("value", nulls_last=True)
-    return tuple(ClassShare(**row) for row in rows.iter_rows(named=True))
+    rows, weight = pl.len().alias(f"rows_{moment}"), pl.col("weight").sum().alias(f"weight_{moment}")
+    return table.group_by(column).agg(rows, weight)

@@ -64,7 +64,7 @@ def evaluate(caches: CacheSet, steps: Sequence[Step], *, where: str, group_colum
     """Return the same population in memory."""
     from dsrt_lightning.population.apply import apply_rules, collect
     from dsrt_lightning.population.further_columns import ColumnsInMemory
-    from dsrt_lightning.population.groups import group_codes
+    from dsrt_lightning.population.groups import group_codes, require_column
     from dsrt_lightning.population.metadata import scan_metadata
     from dsrt_lightning.population.selection import select
     from dsrt_lightning.population.wording import BUILT_IN
@@ -73,7 +73,9 @@ def evaluate(caches: CacheSet, steps: Sequence[Step], *, where: str, group_colum
     result = apply_rules(table, steps)
     stored, names = table.collect_schema(), result.collect_schema()
     added = [name for name in names if name not in stored]
-    needed = dict.fromkeys([*BUILT_IN, *added, *(name for name in group_columns if name in names)])
+    for name in group_columns:
+        require_column(names, name)
+    needed = dict.fromkeys([*BUILT_IN, *added, *group_columns])
     rows, weights, columns = select(caches, collect(result.select(*needed), table, steps), where)
     groups = {name: group_codes(columns, name) for name in group_columns}
     return Population(caches, rows, weights, ColumnsInMemory(columns.select(added)), groups=groups)

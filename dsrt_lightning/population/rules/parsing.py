@@ -93,6 +93,8 @@ def _worded(error: ErrorDetails, place: str, kind: type[Rule]) -> str:
     if error["type"] in ("model_type", "model_attributes_type"):
         return f"{place}: a mapping is expected, not {error['input']!r} (keys: {listing(keys)})"
     path = "".join(f".{part}" for part in error["loc"] if part not in (kind.argument, "[key]"))
+    if error["type"] == "too_short":
+        return f"{place}{path}: needs at least {error['ctx']['min_length']}, has {error['ctx']['actual_length']}"
     if error["type"] == "value_error":
         return f"{place}{path}: {error['ctx']['error']}"
     return f"{place}{path}: {error['msg'].replace('Input should', 'must', 1)}, not {error['input']!r}"

@@ -7,10 +7,11 @@ import datetime
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from dsrt_lightning.population.expressions import column_names, compile_sql
-from dsrt_lightning.population.rules.base import Name, Names, Rule, Sql, dtype_of, exactly_one
+from dsrt_lightning.population.rules.base import SCRATCH, Name, Names, Rule, Sql, dtype_of, exactly_one
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,9 +41,12 @@ class Weight(Rule):
 
         weight = pl.col("weight")
         if self.balance is not None:
-            total = weight.sum().over(self.balance)
-            weight = pl.when(total == 0).then(weight).otherwise(weight / total)
-        elif self.expr is not None:
+            # Each group is known by its first row.
+            frame = frame.with_columns(pl.int_range(pl.len()).alias(SCRATCH))
+            frame = frame.with_columns(pl.col(SCRATCH).first().over(self.balance))
+            weight = pl.struct(SCRATCH, "weight").map_batches(_balanced, return_dtype=pl.Float64)
+            return frame.with_columns(weight.alias("weight")).drop(SCRATCH)
+        if self.expr is not None:
             weight = compile_sql(self.expr).cast(pl.Float64)
         for name, factors in (self.by or {}).items():
             values, weights = list(factors), list(factors.values())
@@ -65,6 +69,15 @@ class Weight(Rule):
                 for value in factors
                 if not _fits(value, schema[name])
             )
+
+
+def _balanced(columns: pl.Series) -> pl.Series:
+    """Divide weights by their group's total, added in row order: Polars' order depends on its threads."""
+    import polars as pl
+
+    groups, weights = (columns.struct.field(name).to_numpy() for name in (SCRATCH, "weight"))
+    totals = np.bincount(groups, weights)[groups]
+    return pl.Series(np.divide(weights, totals, out=weights.copy(), where=totals != 0), dtype=pl.Float64)
 
 
 def _fits(value: Value, dtype: pl.DataType) -> bool:
