@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from damage import edit_manifest, flip_byte, truncate
 
 from dsrt_lightning.errors import CacheNotFoundError, CorruptCacheError, FormatVersionError
 from dsrt_lightning.store.manifest import (
@@ -19,7 +20,6 @@ from dsrt_lightning.store.manifest import (
     read_manifest,
     shard_path,
 )
-from damage import edit_manifest, flip_byte, truncate
 
 MANIFEST = Manifest(
     name="digits",
