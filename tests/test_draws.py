@@ -113,6 +113,16 @@ def test_every_order_of_a_tiny_population_is_equally_likely(num_rows: int) -> No
     assert chi_square(counts, 120_000 / len(counts)) < chi_square_limit(len(counts) - 1)
 
 
+@pytest.mark.parametrize("num_rows", [7, 16, 50])
+def test_every_pair_of_rows_is_equally_likely_to_come_first(num_rows: int) -> None:
+    stream = DrawStream(uniform_population(num_rows), Sampling("shuffle", num_rows * 40_000), 11)
+    orders = stream.positions(0, 0, 0, num_rows * 40_000).reshape(-1, num_rows)
+    pairs = np.bincount(orders[:, 0] * num_rows + orders[:, 1], minlength=num_rows**2).reshape(num_rows, num_rows)
+    assert np.diag(pairs).sum() == 0
+    counts = pairs[~np.eye(num_rows, dtype=bool)]
+    assert chi_square(counts, 40_000 / len(counts)) < chi_square_limit(len(counts) - 1)
+
+
 def test_neighbours_of_a_large_shuffle_are_independent() -> None:
     num_rows = 1_000_000
     draws = DrawStream(uniform_population(num_rows), Sampling("shuffle"), 3).positions(0, 0, 0, num_rows)

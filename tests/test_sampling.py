@@ -37,9 +37,10 @@ def test_of_accepts_a_name_a_mapping_or_a_sampling_and_sets_the_epoch_length() -
     assert Sampling.of(expected) == expected
 
 
-def test_only_quota_needs_a_group_column() -> None:
-    assert Sampling("weighted").group_columns == ()
-    assert Sampling("quota", column="label").group_columns == ("label",)
+def test_only_quota_needs_a_group_column_and_the_global_batch() -> None:
+    weighted, quota = Sampling("weighted"), Sampling("quota", column="label")
+    assert (weighted.group_columns, weighted.uses_global_batch) == ((), False)
+    assert (quota.group_columns, quota.uses_global_batch) == (("label",), True)
 
 
 @pytest.mark.parametrize(

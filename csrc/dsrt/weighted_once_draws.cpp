@@ -18,6 +18,11 @@ WeightedOnceDraws::WeightedOnceDraws(std::span<const double> weights, std::uint6
         std::to_string(weights.size()) +
         " rows, each drawn at most once in an epoch; lower epoch_length or draw with replacement");
   }
+  if (weights.size() > std::uint64_t{1} << 32) {
+    throw std::invalid_argument(
+        "draws: the population has " + std::to_string(weights.size()) +
+        " rows but weighted_once orders at most 2^32; draw with replacement");
+  }
 }
 
 void WeightedOnceDraws::fill(std::uint32_t epoch, std::uint32_t pass, std::uint64_t start,

@@ -20,7 +20,7 @@ namespace dsrt {
 
 class WeightedOnceDraws : public Draws {
  public:
-  // Throws unless epoch_length <= number of weights <= 2^32.
+  // One weight a row. Throws unless epoch_length <= number of rows <= 2^32.
   WeightedOnceDraws(std::span<const double> weights, std::uint64_t epoch_length,
                     std::uint64_t seed);
 

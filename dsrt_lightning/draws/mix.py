@@ -78,6 +78,7 @@ class MixStream:
     Attributes:
         epoch_length: Draws of an epoch over all ranks.
         components: The components' own draws.
+        native: The draws themselves.
 
     Raises:
         ValueError: A number is out of range, or a component's ratio comes to no draw of an epoch.
@@ -112,7 +113,7 @@ class MixStream:
                     f"mix: ratios[{number}] is {ratio} and comes to 0 of {self.epoch_length} draws in an epoch; raise "
                     "it, or draw longer epochs"
                 )
-        self._draws = _core.MixDraws(parts, seed, tuple(stream._draws for stream in self.components))
+        self.native = _core.MixDraws(parts, seed, tuple(stream.native for stream in self.components))
 
     def positions(self, epoch: int, pass_: int, start: int, count: int) -> NDArray[np.int64]:
         """Return part of one epoch's draws; like :meth:`DrawStream.positions`.
@@ -120,7 +121,7 @@ class MixStream:
         Returns:
             int64 ``[count]`` indices into the rows of the populations, laid end to end in their order.
         """
-        return self._draws.draw(epoch, pass_, start, count)
+        return self.native.draw(epoch, pass_, start, count)
 
     def __reduce__(self) -> tuple[Callable[..., MixStream], tuple[object, ...]]:
         return _remake, (self.populations, self.mixing, self.seed, self.global_batch)

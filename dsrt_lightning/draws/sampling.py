@@ -73,6 +73,11 @@ class Sampling:
         """The metadata columns that the draws need as class codes."""
         return () if self.column is None else (self.column,)
 
+    @property
+    def uses_global_batch(self) -> bool:
+        """Whether the draws are a function of the global batch too, so that a pass cannot go on with another one."""
+        return self.mode == "quota"
+
     def text(self) -> str:
         """Return the canonical text: equal for equal samplings, and short enough for an error message."""
         options = {field.name: getattr(self, field.name) for field in fields(self)[1:]}

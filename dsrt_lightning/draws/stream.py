@@ -50,6 +50,7 @@ class DrawStream:
 
     Attributes:
         epoch_length: Draws of an epoch over all ranks.
+        native: The draws themselves.
 
     Raises:
         ValueError: A number is out of range, or the population cannot be drawn like this.
@@ -63,7 +64,7 @@ class DrawStream:
         self.seed = seed
         self.global_batch = global_batch
         self.epoch_length = sampling.epoch_length or len(population)
-        self._draws = _NATIVE[sampling.mode](self)
+        self.native = _NATIVE[sampling.mode](self)
 
     def positions(self, epoch: int, pass_: int, start: int, count: int) -> NDArray[np.int64]:
         """Return part of one epoch's draws.
@@ -80,7 +81,7 @@ class DrawStream:
         Raises:
             ValueError: A number is out of range.
         """
-        return self._draws.draw(epoch, pass_, start, count)
+        return self.native.draw(epoch, pass_, start, count)
 
     def __reduce__(self) -> tuple[Callable[..., DrawStream], tuple[object, ...]]:
         return _remake, (self.population, self.sampling, self.seed, self.global_batch)
