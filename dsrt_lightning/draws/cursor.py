@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -97,10 +98,15 @@ class Cursor:
             "global_batch": self.plan.global_batch,
         }
 
-    def load_state_dict(self, state: Mapping[str, object]) -> None:
+    def load_state_dict(self, state: Mapping[str, object], *, stay_at_end: bool = False) -> None:
         """Go to a saved state; one at the end of a pass continues with the next pass.
 
-        Another global batch than the state's is fine: samples are counted, not batches.
+        Another global batch than the state's is fine: samples are counted, not batches. At the beginning of an epoch
+        another ``epoch_length`` is fine too.
+
+        Args:
+            state: From :meth:`state_dict`.
+            stay_at_end: Leave a pass that has ended at its end, so that its next iteration is empty.
 
         Raises:
             StateMismatchError: The state is no state of ours, or of another population, sampling or seed. The
@@ -108,7 +114,7 @@ class Cursor:
         """
         epoch, pass_, samples = check_state(state, self.identity)
         self._go_to(epoch, pass_, samples)
-        if self.exhausted:
+        if self.exhausted and not stay_at_end:
             self._go_to(epoch, pass_ + 1, 0)
 
     def _go_to(self, epoch: int, pass_: int, samples: int) -> None:
@@ -156,6 +162,9 @@ def check_state(state: Mapping[str, object], identity: StreamIdentity) -> tuple[
             f"the rules now select {_short(identity.population)} ({identity.population_size} rows); restore the rules "
             "or start anew"
         )
+    at_start = state["pass"] == 0 and state["samples"] == 0
+    if at_start and _without_length(state["sampling"]) == _without_length(identity.sampling):
+        expected["sampling"] = state["sampling"]  # type: ignore[assignment]
     for key in ("sampling", "seed"):
         if state[key] != expected[key]:
             raise StateMismatchError(
@@ -174,6 +183,10 @@ def _count(state: Mapping[str, object], key: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise StateMismatchError(f"the state's {key} is {value!r} but must be an integer of at least 0")
     return value
+
+
+def _without_length(sampling: object) -> str:
+    return re.sub(r" epoch_length=\d+", "", str(sampling))
 
 
 def _short(digest: object) -> str:

@@ -101,14 +101,18 @@ class RTLoader:
         """Return the state after the batches handed out, less the last ``in_flight`` of them."""
         return self._cursor.state_dict(in_flight=in_flight)
 
-    def load_state_dict(self, state: Mapping[str, object]) -> None:
-        """Continue after the batches that ``state`` counts.
+    def load_state_dict(self, state: Mapping[str, object], *, stay_at_end: bool = False) -> None:
+        """Continue after the batches that ``state`` counts; a state at the end of a pass begins the next.
+
+        Args:
+            state: From :meth:`state_dict`.
+            stay_at_end: Let the iteration of a pass that has ended be empty instead, for loops over several loaders.
 
         Raises:
             StateMismatchError: The state belongs to other draws.
         """
         self._rebind_if_population_changed()
-        self._cursor.load_state_dict(state)
+        self._cursor.load_state_dict(state, stay_at_end=stay_at_end)
 
     def __iter__(self) -> Iterator[Any]:
         self._rebind_if_population_changed()

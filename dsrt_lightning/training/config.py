@@ -69,11 +69,12 @@ class SplitConfig(SetConfig):
     Attributes:
         sets: Loaders by name. Each applies its rules after the split's, and takes the split's sampling and loader
             settings where it gives none. Training combines them, validation and the others go through one by one.
-        combine: How training combines the loaders of ``sets``; the modes are Lightning's ``CombinedLoader``'s.
+        combine: How training combines the loaders of ``sets``; the modes are those of Lightning's ``CombinedLoader``
+            that its fit loop takes.
     """
 
     sets: dict[str, SetConfig] = Field(default_factory=dict)
-    combine: Literal["max_size_cycle", "min_size", "max_size", "sequential"] = "max_size_cycle"
+    combine: Literal["max_size_cycle", "min_size", "max_size"] = "max_size_cycle"
 
 
 class DatasetRTConfig(_Closed):
@@ -213,7 +214,7 @@ def _keys_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):

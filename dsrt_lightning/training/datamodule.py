@@ -95,11 +95,12 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         With ``train.sets`` it is a ``CombinedLoader`` over a dict of their loaders.
         """
         loaders = self._loaders("train")
-        self._draws.begin(loaders)
+        combine = self.cfg.splits["train"].combine
+        self._draws.begin(loaders, stay_at_end=combine == "max_size")
         if len(loaders) == 1:
             return next(iter(loaders.values()))
         by_set = {name.removeprefix("train."): loader for name, loader in loaders.items()}
-        return CombinedLoader(by_set, self.cfg.splits["train"].combine)
+        return CombinedLoader(by_set, combine)
 
     def val_dataloader(self) -> list[RTLoader]:
         """Return the validation loaders, one a set; none if there is no such split."""

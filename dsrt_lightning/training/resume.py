@@ -38,27 +38,33 @@ class TrainingDraws:
         self._loaders: dict[str, RTLoader] = {}
         self._trained: dict[str, State] = {}
         self._restored: dict[str, Mapping[str, object]] | None = None
+        self._stay_at_end = False
 
     def clear(self) -> None:
         """Forget everything: another run begins."""
         self._loaders, self._trained, self._restored = {}, {}, None
 
-    def begin(self, loaders: Mapping[str, RTLoader]) -> None:
+    def begin(self, loaders: Mapping[str, RTLoader], *, stay_at_end: bool = False) -> None:
         """Take over the loaders of a run, and continue them where a restored state or the loaders before them stand.
 
         Lightning may make the loaders of one epoch twice, and between epochs it then names the new one.
+
+        Args:
+            loaders: By name.
+            stay_at_end: A loader that has ended gives nothing more in its epoch, however long the others are.
 
         Raises:
             StateMismatchError: The restored state has other parts, or belongs to other draws.
         """
         before, self._loaders = self._loaders, dict(loaders)
+        self._stay_at_end = stay_at_end
         if self._restored is not None:
             self._continue_from(self._restored)
             self._restored = None
         else:
             for name, loader in self._loaders.items():
                 if name in before and before[name].sampler.identity == loader.sampler.identity:
-                    loader.load_state_dict(before[name].state_dict())
+                    loader.load_state_dict(before[name].state_dict(), stay_at_end=stay_at_end)
         self.note_trained()
 
     def note_trained(self) -> None:
@@ -108,7 +114,7 @@ class TrainingDraws:
                 f"{', '.join(sorted(self._loaders))}; restore the configuration or start anew"
             )
         for name, state in parts.items():
-            self._loaders[name].load_state_dict(state)
+            self._loaders[name].load_state_dict(state, stay_at_end=self._stay_at_end)
 
 
 def _join(parts: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
@@ -201,6 +207,7 @@ class ExactResume(lightning.Callback):
         if batches["is_last_batch"] and current["processed"] == current["ready"]:
             self._begin_next_epoch(epochs, batches)
         else:
+            self._stay_in_epoch(epochs, state)
             self._begin_at_batch(batches, state, world_size)
 
     def _begin_next_epoch(self, epochs: dict[str, Any], batches: dict[str, Any]) -> None:
@@ -214,6 +221,12 @@ class ExactResume(lightning.Callback):
             batches["total"][key] = batches["total"]["processed"]
         batches["is_last_batch"] = False
         self._draws.go_to_epoch(done)
+
+    def _stay_in_epoch(self, epochs: dict[str, Any], state: Mapping[str, Any]) -> None:
+        """A run that ``max_steps`` ended inside an epoch counted it as done: take that back."""
+        epoch = next(iter(parts_of(state).values()))["epoch"]
+        for counters in (epochs["current"], epochs["total"]):
+            counters.update(ready=epoch + 1, started=epoch + 1, processed=epoch, completed=epoch)
 
     def _begin_at_batch(self, batches: dict[str, Any], state: Mapping[str, Any], world_size: int) -> None:
         """Forget a batch in flight, and count the trained samples in batches of this run's size."""
