@@ -3,6 +3,7 @@
 
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +22,9 @@ namespace {
 
 // Copying this much takes longer than giving the GIL away and taking it back.
 constexpr std::size_t large_bytes = std::size_t{64} << 10;
+
+// How long a waiting producer may be deaf to Ctrl-C.
+constexpr std::chrono::milliseconds signal_interval{50};
 
 // Py_buffers, released when this goes.
 struct Views {
@@ -72,11 +76,33 @@ class Buffers {
   std::size_t bytes_ = 0;
 };
 
+// Calls `wait(patience)` without the GIL until it returns true, or Python code that a signal calls
+// raises.
+template <typename Wait>
+void wait_listening(Wait wait) {
+  const auto is_over = [&] {
+    const py::gil_scoped_release released;
+    return wait(signal_interval);
+  };
+  while (!is_over()) {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
 void append(ShardWriter& writer, py::handle parts) {
   const Buffers buffers(parts);
+  if (writer.is_full()) {
+    wait_listening([&](auto patience) { return writer.wait_for_room(patience); });
+  }
   std::optional<py::gil_scoped_release> released;
-  if (buffers.bytes() >= large_bytes || writer.is_full()) released.emplace();
+  if (buffers.bytes() >= large_bytes) released.emplace();
   writer.append(buffers.spans());
+}
+
+WriteSummary finish(ShardWriter& writer) {
+  wait_listening([&](auto patience) { return writer.wait_until_written(patience); });
+  const py::gil_scoped_release released;
+  return writer.finish();
 }
 
 std::vector<std::tuple<std::string, std::uint64_t, std::uint32_t>> file_tuples(
@@ -121,7 +147,7 @@ void register_shard_writer(py::module_& module) {
            py::arg("level"), py::arg("dictionary"), py::arg("threads"),
            py::arg("max_pending_bytes"))
       .def("append", &append, py::arg("parts"))
-      .def("finish", &ShardWriter::finish, py::call_guard<py::gil_scoped_release>())
+      .def("finish", &finish)
       .def("abort", &ShardWriter::abort, py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("num_records", &ShardWriter::num_records)
       .def_property_readonly("raw_bytes", &ShardWriter::raw_bytes)

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -64,6 +65,12 @@ class OrderedPipeline {
     rethrow_failure();
   }
 
+  // Blocks at most for `patience`; returns whether wait_for_room() will not block.
+  bool wait_for_room(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return delivered_.wait_for(lock, patience, [this] { return failure_ || !is_full(); });
+  }
+
   // Never blocks. `bytes` is what the item counts for until it is delivered.
   void submit(std::unique_ptr<Item> item, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -78,6 +85,12 @@ class OrderedPipeline {
     std::unique_lock lock(mutex_);
     delivered_.wait(lock, [this] { return failure_ || slots_.empty(); });
     rethrow_failure();
+  }
+
+  // Blocks at most for `patience`; returns whether drain() will not block.
+  bool drain(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    return delivered_.wait_for(lock, patience, [this] { return failure_ || slots_.empty(); });
   }
 
   // Lets every thread end what it is at, drops the rest and joins. Idempotent.

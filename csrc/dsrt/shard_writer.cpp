@@ -124,8 +124,10 @@ struct ShardWriter::State {
   }
 
   // A forked child has the memory of this writer but none of its threads: it would wait forever.
+  bool has_threads() const { return ::getpid() == process; }
+
   void require_threads() const {
-    if (::getpid() == process) return;
+    if (has_threads()) return;
     throw std::logic_error("ShardWriter: the writer of " + directory +
                            " was made before fork; make it in the process that uses it");
   }
@@ -135,6 +137,9 @@ struct ShardWriter::State {
     const std::size_t bytes = filling->raw.footprint();
     pipeline.submit(std::exchange(filling, pool.take()), bytes);
   }
+
+  // Whether there is anybody to wait for; who calls otherwise will be told by append() or finish().
+  bool can_wait() const { return !closed && has_threads(); }
 
   void close() {
     closed = true;
@@ -160,7 +165,7 @@ ShardWriter::ShardWriter(const std::string& directory, const ShardWriterOptions&
 
 ShardWriter::~ShardWriter() {
   // Threads and locks cannot be ended in a process that did not start them.
-  if (::getpid() != state_->process) (void)state_.release();
+  if (!state_->has_threads()) (void)state_.release();
 }
 
 void ShardWriter::append(std::span<const std::span<const std::byte>> parts) {
@@ -186,6 +191,18 @@ void ShardWriter::append(std::span<const std::span<const std::byte>> parts) {
 }
 
 bool ShardWriter::is_full() const { return state_->pipeline.is_full(); }
+
+bool ShardWriter::wait_for_room(std::chrono::milliseconds patience) {
+  return !state_->can_wait() || state_->pipeline.wait_for_room(patience);
+}
+
+bool ShardWriter::wait_until_written(std::chrono::milliseconds patience) {
+  State& state = *state_;
+  const State::Turn turn(state, "finish");
+  if (!state.can_wait()) return true;
+  if (!state.filling->raw.records().empty()) state.submit();
+  return state.pipeline.drain(patience);
+}
 
 WriteSummary ShardWriter::finish() {
   State& state = *state_;

@@ -13,6 +13,7 @@
 // Errors     A failure on a thread is rethrown by the next append() or finish(), and from then on.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,6 +57,11 @@ class ShardWriter {
   void append(std::span<const std::span<const std::byte>> parts);
   // The next append() may block.
   bool is_full() const;
+
+  // For callers that have something else to look after: wait at most for `patience`, and return
+  // whether append(), or finish(), will find nothing to wait for but the disk.
+  bool wait_for_room(std::chrono::milliseconds patience);
+  bool wait_until_written(std::chrono::milliseconds patience);
 
   // Writes what waits and makes all files durable. Afterwards the writer is closed, also when
   // this throws.

@@ -1,6 +1,7 @@
 #include "dsrt/ordered_pipeline.h"
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <stdexcept>
@@ -45,10 +46,15 @@ void test_it_is_full_when_more_than_the_limit_waits() {
   CHECK(!pipeline.is_full());
   pipeline.submit(std::make_unique<int>(1), 1);
   CHECK(pipeline.is_full());
+  CHECK(!pipeline.wait_for_room(std::chrono::milliseconds(1)));
+  CHECK(!pipeline.drain(std::chrono::milliseconds(1)));
 
   gate.set_value();
   pipeline.wait_for_room();
   CHECK(!pipeline.is_full());
+  CHECK(pipeline.wait_for_room(std::chrono::milliseconds(1)));
+  pipeline.drain();
+  CHECK(pipeline.drain(std::chrono::milliseconds(1)));
 }
 
 void test_one_item_larger_than_the_limit_passes() {

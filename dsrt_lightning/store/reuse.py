@@ -29,13 +29,14 @@ def find_reusable(
         BuildError: Something that is no cache is in the way.
         DsrtError: As `read_manifest`.
     """
-    try:
-        manifest = read_manifest(target)
-    except CacheNotFoundError:
-        if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
+    manifest = _manifest_at(target)
+    if manifest is None and _is_in_the_way(target):
+        manifest = _manifest_at(target)  # Another builder may have published it between the two looks.
+        if manifest is None:
             raise BuildError(
                 f"{target}: exists but is no complete cache (no {MANIFEST}); remove it or choose another name"
-            ) from None
+            )
+    if manifest is None:
         return None
     if manifest.fingerprint != fingerprint:
         raise FingerprintMismatchError(
@@ -53,6 +54,17 @@ def find_reusable(
         if stored.get(name) != column.type_name:
             raise _other(target, f"metadata column {name!r} as {stored.get(name, 'nothing')}", column.type_name)
     return manifest
+
+
+def _manifest_at(target: Path) -> Manifest | None:
+    try:
+        return read_manifest(target)
+    except CacheNotFoundError:
+        return None
+
+
+def _is_in_the_way(target: Path) -> bool:
+    return os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir()))
 
 
 def _other(target: Path, found: str, asked: str) -> OptionsMismatchError:
