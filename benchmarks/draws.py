@@ -1,4 +1,4 @@
-"""What draws cost, a mode a line: building the stream, seeking into an epoch, and drawing on from there.
+"""What draws cost in CPU time, a mode a line: building the stream, seeking into an epoch, drawing on from its start.
 
 python benchmarks/draws.py --rows 10000000
 """
@@ -42,20 +42,20 @@ class Rows:
 
 
 def report(name: str, make: Callable[[], DrawStream | MixStream]) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     stream = make()
-    built = time.perf_counter()
+    built = time.process_time()
     stream.positions(0, 0, 0, GLOBAL_BATCH)
-    first = time.perf_counter()
+    first = time.process_time()
     starts = np.random.default_rng(1).integers(0, stream.epoch_length // GLOBAL_BATCH, NUM_SEEKS) * GLOBAL_BATCH
-    sought = time.perf_counter()
+    sought = time.process_time()
     for start in starts.tolist():
         stream.positions(0, 0, start, 1)
-    ended = time.perf_counter()
+    ended = time.process_time()
     count = min(stream.epoch_length, 2_000_000) // GLOBAL_BATCH
     for batch in range(count):
         stream.positions(0, 0, batch * GLOBAL_BATCH, GLOBAL_BATCH)
-    drawn = time.perf_counter()
+    drawn = time.process_time()
     seek_us = (ended - sought) / NUM_SEEKS * 1e6
     draw_ns = (drawn - ended) / count / GLOBAL_BATCH * 1e9
     print(

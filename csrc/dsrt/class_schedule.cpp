@@ -129,44 +129,42 @@ ClassSchedule::Block ClassSchedule::make_block(const BlockKey& key) const {
   const std::uint64_t first = key.block * batches_per_block_;
   const std::uint64_t num_batches = std::min(batches_per_block_, size - first);
 
-  std::vector<std::uint32_t> numbers;
+  Block block;
+  block.begins.resize(num_classes() + 1);
   for (std::uint64_t batch = first; batch < first + num_batches; ++batch) {
     const auto turn =
         static_cast<std::uint64_t>((uint128{stride_} * batch + shift(key.epoch, key.pass)) % size);
     for (std::uint64_t i = 0; i < extras_per_batch_; ++i) {
       const auto behind = std::ranges::upper_bound(line_, turn + i * size);
-      numbers.push_back(static_cast<std::uint32_t>(behind - line_.begin() - 1));
+      ++block.begins[static_cast<std::size_t>(behind - line_.begin())];
     }
   }
-  std::ranges::sort(numbers);
-
-  std::vector<std::span<const std::uint32_t>> classes;
-  for (std::span<const std::uint32_t> left = numbers; !left.empty();) {
-    const auto end = std::ranges::upper_bound(left, left.front());
-    classes.push_back(left.first(static_cast<std::size_t>(end - left.begin())));
-    left = left.subspan(classes.back().size());
+  std::vector<std::uint32_t> classes;
+  for (std::uint32_t number = 0; number < num_classes(); ++number) {
+    if (block.begins[number + 1] > 0) classes.push_back(number);
   }
+  std::partial_sum(block.begins.begin(), block.begins.end(), block.begins.begin());
+
   const std::uint64_t block_key =
       derive_key(derive_key(seed_, Purpose::quota_classes, key.epoch, key.pass), key.block);
-  shuffle(std::span(classes), block_key);
-  std::vector<std::uint32_t> batches(num_batches);
-  std::iota(batches.begin(), batches.end(), 0);
-  shuffle(std::span(batches), derive_key(block_key, 0));
-
-  Block block;
-  block.numbers.resize(numbers.size());
-  for (const auto& slots : classes) {
-    for (const std::uint32_t number : slots) {
-      const std::uint64_t slot = block.extras.size();
-      const std::uint32_t batch = batches[slot % num_batches];
-      block.extras.push_back({number, batch});
-      block.numbers[batch * extras_per_batch_ + slot / num_batches] = number;
-    }
+  std::vector<std::uint32_t> order = classes;
+  shuffle(std::span(order), block_key);
+  std::vector<std::uint32_t> turns(num_batches);
+  std::iota(turns.begin(), turns.end(), 0);
+  shuffle(std::span(turns), derive_key(block_key, 0));
+  block.batches.resize(block.begins.back());
+  std::size_t slot = 0;
+  for (const std::uint32_t number : order) {
+    for (std::uint32_t& batch : block.batches_of(number)) batch = turns[slot++ % num_batches];
   }
-  std::ranges::sort(block.extras);
-  for (std::uint64_t batch = 0; batch < num_batches; ++batch) {
-    std::ranges::sort(
-        std::span(block.numbers).subspan(batch * extras_per_batch_, extras_per_batch_));
+
+  block.numbers.resize(block.batches.size());
+  std::vector<std::size_t> ends(num_batches);
+  for (std::uint64_t batch = 0; batch < num_batches; ++batch)
+    ends[batch] = batch * extras_per_batch_;
+  for (const std::uint32_t number : classes) {
+    for (const std::uint32_t batch : block.batches_of(number))
+      block.numbers[ends[batch]++] = number;
   }
   return block;
 }
@@ -202,10 +200,10 @@ void ClassSchedule::fill_batch(std::uint32_t epoch, std::uint32_t pass, std::uin
     std::uint64_t before = epoch * shares_.draws_per_epoch(number) + batch * shares_.base[number];
     if (is_tail) return before + shares_.extra[number];
     if (!block) return before;
-    const auto begin = std::ranges::lower_bound(block->extras, Extra{number, 0});
-    const auto end = std::ranges::lower_bound(block->extras, Extra{number, batch_in_block});
-    return before + static_cast<std::uint64_t>(end - begin) +
-           extras_before(number, batch - batch_in_block, shift(epoch, pass));
+    const auto is_earlier = [&](std::uint32_t other) { return other < batch_in_block; };
+    before +=
+        static_cast<std::uint64_t>(std::ranges::count_if(block->batches_of(number), is_earlier));
+    return before + extras_before(number, batch - batch_in_block, shift(epoch, pass));
   };
   std::vector<std::uint64_t> before(places.size());
   std::vector<bool> known(places.size());

@@ -65,15 +65,18 @@ class ClassSchedule {
             std::span<ClassDraw> draws) const;
 
  private:
-  struct Extra {
-    std::uint32_t number;
-    std::uint32_t batch;  // in the block
-
-    auto operator<=>(const Extra&) const = default;
-  };
+  // The extras of a block of batches. Its batches are counted from its first.
   struct Block {
-    std::vector<Extra> extras;           // sorted
-    std::vector<std::uint32_t> numbers;  // of batch after batch, sorted in each
+    std::vector<std::uint32_t> begins;   // of each class's part of `batches`, and the end
+    std::vector<std::uint32_t> batches;  // that hold an extra of class 0, of class 1, ...
+    std::vector<std::uint32_t> numbers;  // of the classes of batch 0, of batch 1, ..., ascending
+
+    std::span<std::uint32_t> batches_of(std::uint32_t number) {
+      return std::span(batches).subspan(begins[number], begins[number + 1] - begins[number]);
+    }
+    std::span<const std::uint32_t> batches_of(std::uint32_t number) const {
+      return std::span(batches).subspan(begins[number], begins[number + 1] - begins[number]);
+    }
   };
   struct BlockKey {
     std::uint32_t epoch, pass;
