@@ -17,7 +17,7 @@ def blocks(block_records: int, window_records: int, epoch_length: int | None = N
     return Sampling("blocks", epoch_length, block_records=block_records, window_records=window_records)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     num_rows=st.integers(1, 60),
     epoch_length=st.integers(1, 100),

@@ -32,7 +32,7 @@ def by_component(stream: MixStream, draws: np.ndarray) -> list[np.ndarray]:
     return [draws[(draws >= low) & (draws < high)] - low for low, high in itertools.pairwise(ends)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     components=st.lists(st.tuples(st.integers(1, 20), st.integers(1, 9)), min_size=1, max_size=5),
     global_batch=st.integers(1, 30),

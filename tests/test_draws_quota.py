@@ -56,7 +56,7 @@ def classes_of(stream: DrawStream, epoch: int = 0, pass_: int = 0) -> np.ndarray
     return labels[stream.positions(epoch, pass_, 0, stream.epoch_length)]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(case=quotas(), epoch=st.integers(0, 1000), pass_=st.integers(0, 3))
 def test_the_draws_are_the_reference(case: dict[str, Any], epoch: int, pass_: int) -> None:
     stream = stream_of(case)
