@@ -138,10 +138,12 @@ def test_metadata_outside_the_population_is_an_index_error(caches: CacheSet, pos
         Population.all_rows(caches).metadata(position)
 
 
-def test_find_gives_the_first_position_of_a_record(caches: CacheSet, table: pl.DataFrame) -> None:
-    population = Population.from_frame(caches, table[[4, 2, 2]])
-    cache_id, sample_id = table.row(2)[:2]
-    assert population.find(cache_id, sample_id) == 1
+@pytest.mark.parametrize("chosen", [[4, 2, 2], [2, 2, 4], [4, 4, 2, 2]])
+def test_find_gives_the_first_position_of_a_record(caches: CacheSet, table: pl.DataFrame, chosen: list[int]) -> None:
+    population = Population.from_frame(caches, table[chosen])
+    for row in (2, 4):
+        cache_id, sample_id = table.row(row)[:2]
+        assert population.find(cache_id, sample_id) == chosen.index(row)
     cache_id, sample_id = table.row(0)[:2]
     for missing in ((cache_id, sample_id), (cache_id, 99), (cache_id + 1, 0)):
         with pytest.raises(KeyError, match=rf"no row of cache_id {missing[0]}, sample_id {missing[1]}"):

@@ -87,7 +87,7 @@ REFUSED = {
     "statements": ("x > 1; drop table t", "one expression is expected, not several statements"),
     "empty": ("  ", "the expression is empty"),
     "star": ("*", "is not an SQL expression"),
-    "list": ("x, y", "is not an SQL expression"),
+    "list": ("x, y", "one expression is expected, not a list"),
     "column pattern": ("columns('^x')", "selects several columns"),
     "pattern as a name": ('"^x.*$" > 1', "selects several columns"),
     "unknown function": ("read_csv('FILE')", "is not an SQL expression: unsupported function 'read_csv'"),

@@ -243,6 +243,16 @@ def test_other_format_version_is_made_again(caches: CacheSet, tmp_path: Path) ->
     assert json.loads(path.read_text())["version"] == 1
 
 
+def test_every_byte_of_the_json_counts(caches: CacheSet, tmp_path: Path) -> None:
+    prepared(caches, tmp_path)
+    path = folders(tmp_path)[0] / "snapshot.json"
+    content = path.read_bytes()
+    for offset, byte in enumerate(content):
+        path.write_bytes(content[:offset] + bytes([byte ^ 1]) + content[offset + 1 :])
+        with pytest.raises(CorruptCacheError, match=r"snapshot\.json: not a snapshot"):
+            SnapshotFiles(path.parent, tmp_path, verify=False)
+
+
 def test_population_that_has_the_damaged_files_mapped_keeps_its_rows(caches: CacheSet, tmp_path: Path) -> None:
     first = prepared(caches, tmp_path)
     rows = first.rows.tolist()

@@ -77,7 +77,7 @@ def test_worker_draws_without_polars_and_reads_rows_by_pyarrow(caches: CacheSet,
 
 PRIVATE_BYTES = """
 fields = dict(line.split()[:2] for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
-print(int(fields["Private_Dirty:"]) << 10)
+print(int(fields["Anonymous:"]) << 10)
 """
 
 

@@ -82,7 +82,7 @@ def _checked_tokens(text: str) -> Iterator[str]:
         raise ValueError("the expression is empty")
     if r"\'" in text:  # would be read as the end of the text or as a quote inside it, by SQL dialect
         raise ValueError(r"\' is not allowed in an expression; write a quote inside a text as ''")
-    before, before_word = "", ""
+    before, before_word, depth = "", "", 0
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup, match.group()
         word = token.lower() if kind == "word" else ""
@@ -94,6 +94,9 @@ def _checked_tokens(text: str) -> Iterator[str]:
             raise ValueError(_REFUSED_SYMBOLS[token])
         if kind == "quoted" and before_word:
             raise ValueError(f"{before_word + token!r}: a text has no prefix")
+        depth += (token in ("(", "[")) - (token in (")", "]"))
+        if token == "," and depth == 0:
+            raise ValueError("one expression is expected, not a list")
         yield token + "e0" if kind == "decimal" else token
         before_word = token if kind == "word" else ""
         before = before if kind == "space" else token

@@ -89,24 +89,26 @@ def _stored_rows(caches: CacheSet, rows: NDArray[np.int64], ordinals: NDArray[np
 def _tables(caches: Sequence[Cache], verify: bool) -> list[tuple[Cache, pl.DataFrame]]:
     """Return ids and stored columns, caches of one schema together, each table with the first of its caches.
 
-    All columns have the chunks of the files: Polars copies a table whose columns are cut in different places.
+    All columns have the chunks of the files: Polars copies a table whose columns are cut in different places. The ids
+    of all chunks are views of few numbers.
     """
     import pyarrow as pa
 
-    sizes = [cache.num_records for cache in caches]
-    cache_ids = np.repeat(np.array([cache.cache_id for cache in caches]), sizes)
-    sample_ids = np.concatenate([np.arange(size) for size in sizes])
     runs: list[tuple[Cache, list[pa.RecordBatch]]] = []
-    schema, start = None, 0
+    sample_ids = pa.array(np.arange(max(cache.num_records for cache in caches)))
+    schema = None
     for cache in caches:
-        for batch in open_metadata(cache, verify=verify):
+        batches = open_metadata(cache, verify=verify)
+        cache_ids = pa.array(np.full(max(batch.num_rows for batch in batches), cache.cache_id))
+        start = 0
+        for batch in batches:
             if schema is None or not batch.schema.equals(schema, check_metadata=True):
                 schema = batch.schema
                 whole_schema = pa.schema([("cache_id", pa.int64()), ("sample_id", pa.int64()), *schema])
                 runs.append((cache, []))
-            rows = slice(start, start := start + batch.num_rows)
-            ids = (pa.array(column[rows]) for column in (cache_ids, sample_ids))
+            ids = cache_ids.slice(0, batch.num_rows), sample_ids.slice(start, batch.num_rows)
             runs[-1][1].append(pa.RecordBatch.from_arrays([*ids, *batch.columns], schema=whole_schema))
+            start += batch.num_rows
     return [(cache, _frame(pa.Table.from_batches(batches))) for cache, batches in runs]
 
 

@@ -69,6 +69,7 @@ class Population:
         self._tables: dict[str, NDArray[Any]] = {}
         self._files: SnapshotFiles | None = None
         self._is_whole_table = False
+        self._is_copy = False  # of a population whose process compared the files with their checksums
 
     @classmethod
     def all_rows(cls, caches: CacheSet) -> Population:
@@ -138,6 +139,14 @@ class Population:
                 digest.update(np.ascontiguousarray(array[start : start + _ROWS_PER_UPDATE], dtype).data)
         return digest.hexdigest()
 
+    def rows_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the record numbers at positions, int64 of the same shape."""
+        return self.rows[positions]
+
+    def weights_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the weights at positions, float64 of the same shape."""
+        return self.weights[positions]
+
     def metadata(self, position: int) -> dict[str, object]:
         """Return the columns of one row but its ids: the stored ones, further ones, ``weight``.
 
@@ -152,16 +161,17 @@ class Population:
         return {**stored, **further, "weight": float(self.weights[position])}
 
     def find(self, cache_id: int, sample_id: int) -> int:
-        """Return the first position of a record; looks through the rows.
+        """Return the first position of a record: by bisection where the rows are sorted, else by looking through them.
 
         Raises:
             KeyError: The population does not have it.
         """
         for cache, base in zip(self.caches.caches, self.caches.bases, strict=True):
             if cache.cache_id == cache_id and 0 <= sample_id < cache.num_records:
-                found = np.flatnonzero(self.rows == base + sample_id)
-                if len(found):
-                    return int(found[0])
+                row = base + sample_id
+                position = np.searchsorted(self.rows, row) if self._is_sorted else np.argmax(self.rows == row)
+                if position < len(self) and self.rows[position] == row:
+                    return int(position)
         raise KeyError(f"the population has no row of cache_id {cache_id}, sample_id {sample_id}")
 
     def frame(self) -> pl.DataFrame:
@@ -169,7 +179,7 @@ class Population:
         from dsrt_lightning.population.metadata import population_frame, scan_metadata
 
         if self._is_whole_table:
-            return scan_metadata(self.caches).collect()
+            return scan_metadata(self.caches).collect(engine="in-memory")
         further = self._further.frame() if self._further is not None else None
         return population_frame(self.caches, self.rows, self.weights, further, replaces_stored=self._replaces_stored)
 
@@ -201,8 +211,9 @@ class Population:
             if self._files is None:
                 self._tables[name] = _frozen(make())
             else:
-                directory = self._files.directory / "tables" / name
-                files = open_or_make(directory, self._files.place, lambda folder: _save_table(folder, make()))
+                directory, place = self._files.directory / "tables" / name, self._files.place
+                verify = not self._is_copy
+                files = open_or_make(directory, place, lambda folder: _save_table(folder, make()), verify=verify)
                 self._tables[name] = files.array(_TABLE)
         return self._tables[name]
 
@@ -238,16 +249,22 @@ class Population:
         return _reopen, (self.caches, self._files.directory, self._files.place)
 
     @cached_property
+    def _is_sorted(self) -> bool:
+        return bool((self.rows[1:] >= self.rows[:-1]).all())
+
+    @cached_property
     def _stored(self) -> StoredColumns:
         return StoredColumns(self.caches)
 
 
 def _reopen(caches: CacheSet, directory: Path, place: Path) -> Population:
     try:
-        return Population.from_files(caches, SnapshotFiles(directory, place, verify=False))
+        population = Population.from_files(caches, SnapshotFiles(directory, place, verify=False))
     except FileNotFoundError as error:
         reason = "the process that pickled this population has dropped it or ended; keep it until all have unpickled it"
         raise FileNotFoundError(error.errno, reason, str(directory)) from None
+    population._is_copy = True
+    return population
 
 
 def _save_table(directory: Path, array: NDArray[Any]) -> dict[str, Any]:

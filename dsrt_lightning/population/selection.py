@@ -53,7 +53,7 @@ def select(caches: CacheSet, frame: pl.DataFrame, where: str) -> Selection:
         frame = frame.with_columns(pl.lit(1.0).alias("weight"))
     _check_columns(frame, where)
     rows = _record_numbers(caches, frame, where)
-    weights: NDArray[np.float64] = frame.get_column("weight").cast(pl.Float64).to_numpy(writable=True)
+    weights: NDArray[np.float64] = frame.get_column("weight").cast(pl.Float64).to_numpy()
     lowest, highest = weights.min(), weights.max()
     if not (lowest >= 0 and highest < np.inf):  # NaN is neither, and what nulls became
         raise WeightError(f"{where}: {_wrong_weights(frame)}")
@@ -65,7 +65,8 @@ def select(caches: CacheSet, frame: pl.DataFrame, where: str) -> Selection:
         drawn = weights > 0
         rows, weights, columns = rows[drawn], weights[drawn], columns.filter(pl.Series(drawn))
         lowest = weights.min()
-    return Selection(rows, float(lowest) if lowest == highest else weights, columns)
+    # A copy, since what the user made the frame from may change.
+    return Selection(rows, float(lowest) if lowest == highest else np.array(weights), columns)
 
 
 def _check_columns(frame: pl.DataFrame, where: str) -> None:

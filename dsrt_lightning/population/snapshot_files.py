@@ -75,9 +75,11 @@ class SnapshotFiles:
             recorded = json.loads(content)
             if (recorded["format"], recorded["version"]) != (_FORMAT, _VERSION):
                 raise ValueError(f"format {recorded['format']!r} version {recorded['version']!r}")
+            if recorded["crc32c"] != _crc_of_json(recorded):
+                raise ValueError(f"CRC32C {_crc_of_json(recorded)}, not {recorded['crc32c']}")
             self.facts: dict[str, Any] = recorded["facts"]
-            self._files = {str(name): (int(size), int(crc)) for name, (size, crc) in recorded["files"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self._files: dict[str, tuple[int, int]] = recorded["files"]
+        except (ValueError, KeyError, TypeError) as error:
             raise CorruptCacheError(f"{directory / _JSON}: not a snapshot ({error}); remove the folder") from None
         for name, (size, crc) in self._files.items():
             self._check(directory / name, size, crc if verify else None)
@@ -142,6 +144,7 @@ def complete(directory: Path, write: Callable[[Path], Mapping[str, Any]]) -> Non
     facts = dict(write(directory))
     files = {path.name: (path.stat().st_size, _crc_of(path)) for path in sorted(directory.iterdir()) if path.is_file()}
     content = {"format": _FORMAT, "version": _VERSION, "facts": facts, "files": files}
+    content["crc32c"] = _crc_of_json(content)
     (directory / _JSON).write_text(json.dumps(content, indent=1, allow_nan=False))
 
 
@@ -153,6 +156,12 @@ def _discard(directory: Path, place: Path) -> None:
             directory.rename(scratch.path / directory.name)
     finally:
         scratch.close()
+
+
+def _crc_of_json(content: Mapping[str, Any]) -> int:
+    """Return the CRC32C of all that a JSON says but this number."""
+    others = {key: value for key, value in content.items() if key != "crc32c"}
+    return crc32c(json.dumps(others, sort_keys=True, allow_nan=False).encode())
 
 
 def _crc_of(path: Path) -> int:

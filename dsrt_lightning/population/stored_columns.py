@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dsrt_lightning._core import crc32c
 from dsrt_lightning.errors import CorruptCacheError
+from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.manifest import METADATA
 
 if TYPE_CHECKING:
@@ -87,8 +88,13 @@ def open_metadata(cache: Cache, *, verify: bool) -> list[pa.RecordBatch]:
                 f"{path}: CRC32C is {found:08x} but the manifest says {entry.crc32c:08x}; {_REMEDY}"
             )
         batches = read_batches(content)
-    except (pa.ArrowException, OSError) as error:
+        for batch in batches:
+            batch.validate(full=True)  # A checksum says who wrote it, not that its offsets lie inside.
+        names = batches[0].schema.names if batches else []
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptCacheError(f"{path}: cannot be read as an Arrow file ({error}); {_REMEDY}") from error
+    if names != (expected := [column.name for column in cache.manifest.metadata_columns]):
+        raise CorruptCacheError(f"{path}: has the columns {names} but the manifest says {expected}; {_REMEDY}")
     num_rows = sum(batch.num_rows for batch in batches)
     if num_rows != cache.num_records:
         raise CorruptCacheError(f"{path}: has {num_rows} rows but the cache has {cache.num_records} records; {_REMEDY}")
@@ -99,7 +105,8 @@ def map_file(path: Path) -> pa.Buffer:
     """Return the bytes of a file, mapped."""
     import pyarrow as pa
 
-    return pa.memory_map(str(path)).read_buffer()
+    with open_cache_file(path):  # PyArrow would follow links, and wait for the writer of a pipe.
+        return pa.memory_map(str(path)).read_buffer()
 
 
 def read_batches(content: pa.Buffer) -> list[pa.RecordBatch]:
