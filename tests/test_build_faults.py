@@ -120,7 +120,7 @@ def test_interrupt_passes_on_after_cleaning_up(tmp_path: Path, moment: int) -> N
 def test_ctrl_c_ends_a_building_process_promptly_and_cleanly(tmp_path: Path) -> None:
     code = (
         "import sys, time; sys.path[:0] = ['', 'tests']; import test_build_faults as t; from pathlib import Path\n"
-        "def stop():\n    print('ready', flush=True); time.sleep(60)\n"
+        "def stop():\n    print('ready', flush=True)\n    while True: time.sleep(0.1)\n"
         "t.build(Path(sys.argv[1]), t.Counting(100, 50, stop))"
     )
     process = subprocess.Popen(

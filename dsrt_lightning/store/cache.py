@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
 
-from dsrt_lightning._core import CacheFiles
+from dsrt_lightning._core import CacheFiles, crc32c
 from dsrt_lightning.errors import CorruptCacheError, PickleNotAllowedError
+from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.codecs import codec_class
 from dsrt_lightning.store.codecs.base import Codec
 from dsrt_lightning.store.durable import describe_file
@@ -53,10 +55,7 @@ class Cache:
         """What the native readers need; reads the dictionary, which is small, and checks it."""
         manifest = self.manifest
         index = manifest.file(INDEX)
-        dictionary = b""
-        if manifest.compression.dictionary_bytes:
-            self.check_file(DICTIONARY)
-            dictionary = (self.path / DICTIONARY).read_bytes()
+        dictionary = self.checked_content(DICTIONARY) if manifest.compression.dictionary_bytes else b""
         return CacheFiles(
             directory=os.fspath(self.path),
             num_records=manifest.num_records,
@@ -68,26 +67,41 @@ class Cache:
             max_record_bytes=manifest.max_record_bytes,
         )
 
+    def checked_content(self, name: str) -> bytes:
+        """Return a small file, after the same checks as `check_file`: what was checked is what is returned."""
+        with self._open(name) as file:
+            content = file.read(self.manifest.file(name).bytes)
+        self._check_crc32c(name, crc32c(content))
+        return content
+
     def check_file(self, name: str) -> None:
-        """Read one file and compare it with the manifest.
+        """Read one file and compare it with the manifest; memory is bounded.
 
         Raises:
-            CorruptCacheError: It is missing, or its size or checksum is another; with both.
+            CorruptCacheError: It is missing, no regular file, or its size or checksum is another; with both.
         """
-        path, expected = self.path / name, self.manifest.file(name)
+        with self._open(name):
+            self._check_crc32c(name, describe_file(self.path, name).crc32c)
+
+    def _open(self, name: str) -> BufferedReader:
+        """Return a file that has the size which the manifest says."""
+        path, expected = self.path / name, self.manifest.file(name).bytes
         try:
-            size = path.stat().st_size
-            if size == expected.bytes:
-                found = describe_file(self.path, name)
+            file = open_cache_file(path)
         except FileNotFoundError:
             raise CorruptCacheError(f"{path}: the file is missing; restore or rebuild the cache") from None
-        if size != expected.bytes:
+        if (size := os.fstat(file.fileno()).st_size) != expected:
+            file.close()
             raise CorruptCacheError(
-                f"{path}: has {size} bytes but the manifest says {expected.bytes}; restore or rebuild the cache"
+                f"{path}: has {size} bytes but the manifest says {expected}; restore or rebuild the cache"
             )
-        if found.crc32c != expected.crc32c:
+        return file
+
+    def _check_crc32c(self, name: str, found: int) -> None:
+        expected = self.manifest.file(name).crc32c
+        if found != expected:
             raise CorruptCacheError(
-                f"{path}: CRC32C is {found.crc32c:08x} but the manifest says {expected.crc32c:08x}; "
+                f"{self.path / name}: CRC32C is {found:08x} but the manifest says {expected:08x}; "
                 "restore or rebuild the cache"
             )
 

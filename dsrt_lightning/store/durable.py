@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dsrt_lightning._core import crc32c
+from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.manifest import FileEntry
 
 _BLOCK_BYTES = 1 << 20
@@ -46,7 +47,7 @@ def describe_file(directory: Path, path: str) -> FileEntry:
     """Return the size and checksum of ``directory/path`` as it is now; memory is bounded."""
     checksum = size = 0
     block = bytearray(_BLOCK_BYTES)
-    with naming(directory / path), (directory / path).open("rb", buffering=0) as file:
+    with naming(directory / path), open_cache_file(directory / path) as file:
         while count := file.readinto(block):
             checksum = crc32c(memoryview(block)[:count], checksum)
             size += count

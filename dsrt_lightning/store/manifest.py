@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from dsrt_lightning.errors import CacheNotFoundError, CorruptCacheError, FormatVersionError
+from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.codecs.base import JSON
 from dsrt_lightning.store.sources import name_problem
 from dsrt_lightning.store.strict_json import StrictObject, parse_object
@@ -177,10 +178,10 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
         raise CacheNotFoundError(f"{path.parent}: there is no such directory; build the cache or correct the path")
     if path.parent.name.endswith(BUILDING_SUFFIX) or not path.exists():
         raise CacheNotFoundError(f"{path.parent}: there is no complete cache (no {MANIFEST}); build it again")
-    with path.open("rb") as file:
-        content = file.read(_MAX_MANIFEST_BYTES + 1)
-    if len(content) > _MAX_MANIFEST_BYTES:
-        raise CorruptCacheError(f"{path}: larger than {_MAX_MANIFEST_BYTES} bytes; it is no manifest")
+    with open_cache_file(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > _MAX_MANIFEST_BYTES:
+            raise CorruptCacheError(f"{path}: has {size} bytes, more than {_MAX_MANIFEST_BYTES}; it is no manifest")
+        content = file.read()
     return _parse(parse_object(content, str(path)), str(path))
 
 

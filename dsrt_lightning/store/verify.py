@@ -45,5 +45,9 @@ def verify_cache(directory: str | os.PathLike[str], on_progress: Progress | None
         yield f"{cache.metadata_path}: {problem}; restore or rebuild the cache"
     # Without these, records cannot be found or decompressed.
     if broken.isdisjoint((INDEX, DICTIONARY)):
-        shards = ShardSet([cache.files], "always")
+        try:
+            shards = ShardSet([cache.files], "always")
+        except (CorruptCacheError, OSError) as error:
+            yield str(error)
+            return
         yield from shards.verify_cache(0, lambda done: report("records", done, cache.num_records))
