@@ -1,5 +1,7 @@
 #include "dsrt/map_guard.h"
 
+#include <ucontext.h>
+
 #include <csetjmp>
 #include <csignal>
 #include <mutex>
@@ -18,18 +20,21 @@ thread_local Guard* volatile active_guard = nullptr;
 struct sigaction handler_before;
 
 void on_bus_error(int signal, siginfo_t* info, void* context) {
+  const bool is_fault = info->si_code > 0;  // Raised by this thread's own access, not by kill().
   Guard* guard = active_guard;
-  if (guard != nullptr &&
-      info->si_code > 0) {  // Raised by this thread's own access, not by kill().
+  if (is_fault && guard != nullptr) {
     guard->address = reinterpret_cast<std::uintptr_t>(info->si_addr);
+    // The signal mask as a return would leave it; sigsetjmp would pay a system call each time.
+    pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(guard->jump, 1);
   }
+  const bool is_ignored = handler_before.sa_handler == SIG_IGN;
   if ((handler_before.sa_flags & SA_SIGINFO) != 0) {
     handler_before.sa_sigaction(signal, info, context);
-  } else if (handler_before.sa_handler == SIG_DFL) {
-    std::signal(SIGBUS, SIG_DFL);
+  } else if (handler_before.sa_handler == SIG_DFL || (is_ignored && is_fault)) {
+    std::signal(SIGBUS, SIG_DFL);  // An ignored fault would repeat forever; the kernel kills too.
     std::raise(SIGBUS);
-  } else if (handler_before.sa_handler != SIG_IGN) {
+  } else if (!is_ignored) {
     handler_before.sa_handler(signal);
   }
 }
@@ -41,8 +46,7 @@ void install_map_guard() {
   std::call_once(once, [] {
     struct sigaction action {};
     action.sa_sigaction = on_bus_error;
-    // Not deferred: the jump leaves the handler without a system call to restore the signal mask.
-    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    action.sa_flags = SA_SIGINFO;
     sigemptyset(&action.sa_mask);
     ::sigaction(SIGBUS, &action, &handler_before);
   });

@@ -12,6 +12,12 @@ namespace {
 
 constexpr std::uint64_t max_record_bytes = std::uint64_t{1} << 62;
 
+[[noreturn]] void throw_outside(std::uint64_t record_bytes, const ArrayField& field,
+                                const std::string& claim) {
+  throw CorruptError(" has " + std::to_string(record_bytes) + " bytes but field '" + field.name +
+                     "' " + claim + "; restore or rebuild the cache");
+}
+
 }  // namespace
 
 std::size_t ArrayField::num_ragged_axes() const {
@@ -61,9 +67,9 @@ std::uint64_t RecordLayout::locate(std::span<const std::uint64_t> extents,
     }
     if (is_empty) bytes = 0;
     const std::uint64_t begin = (end + field.item_bytes - 1) & ~(field.item_bytes - 1);
-    if (!(is_empty || fits) || begin > record_bytes || bytes > record_bytes - begin) {
-      throw CorruptError(" has " + std::to_string(record_bytes) + " bytes but field '" +
-                         field.name + "' does not fit; restore or rebuild the cache");
+    if (!(is_empty || fits)) throw_outside(record_bytes, field, "has more");
+    if (begin > record_bytes || bytes > record_bytes - begin) {
+      throw_outside(record_bytes, field, "ends at byte " + std::to_string(begin + bytes));
     }
     places[i] = {begin, bytes};
     end = begin + bytes;
