@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dsrt_lightning.loading.batch_sampler import RTBatchSampler as RTBatchSampler
     from dsrt_lightning.loading.dataset import open_dataset as open_dataset
     from dsrt_lightning.loading.loader import RTLoader as RTLoader
     from dsrt_lightning.loading.nodes import BatchNode as BatchNode
@@ -26,6 +27,7 @@ _MODULE_OF = {
     "DatasetRTCLI": "training.cli",
     "DatasetRTConfig": "training.config",
     "DatasetRTDataModule": "training.datamodule",
+    "RTBatchSampler": "loading.batch_sampler",
     "RTLoader": "loading.loader",
     "build_caches": "store.build",
     "open_dataset": "loading.dataset",

@@ -83,7 +83,7 @@ def random_scenario(rng: random.Random) -> Scenario:
     batch_size = rng.randint(1, min(5, size // 2))
     sampling = dict(rng.choice(MODES))
     if rng.random() < 0.4:
-        sampling["epoch_length"] = rng.randint(2 * batch_size, size)
+        sampling["epoch_length"] = rng.randint(max(3, 2 * batch_size), size)
     length = sampling.get("epoch_length", size) // batch_size
     limit = rng.randint(1, length) if rng.random() < 0.25 else None
     per_epoch = limit or length
@@ -144,7 +144,7 @@ class _Recorder(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=1e-3)
 
 
-class _Stop(lightning.Callback):
+class Stop(lightning.Callback):
     """Saves a checkpoint at the moment that is due, and kills the run."""
 
     def __init__(self, moment: str, due: int, path: Path) -> None:
@@ -218,8 +218,15 @@ def expected_batches(scenario: Scenario, cache: Path, num_batches: int) -> list[
     return batches
 
 
-def _fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: _Stop | None, resume: Path | None) -> bool:
-    """Run until the end or the stop; return whether a checkpoint was made."""
+def fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop | None, resume: Path | None) -> bool:
+    """Run until the end or the stop, noting the ids of trained batches; return whether a checkpoint was made."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _fit(scenario, cache, trained, stop, resume)
+
+
+def _fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop | None, resume: Path | None) -> bool:
     model = _Recorder(scenario, trained)
     if stop is not None and stop.moment in ("exception", "sigint", "sigterm"):
         model.interrupt = (stop.moment, stop.due)
@@ -258,18 +265,16 @@ def _fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: _Stop 
 
 def run(scenario: Scenario, cache: Path) -> str | None:
     """Run a scenario; return None if it trained what it should, else what went wrong."""
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
         whole: list[list[int]] = []
-        _fit(scenario, cache, whole, None, None)
+        fit(scenario, cache, whole, None, None)
         if whole != expected_batches(scenario, cache, len(whole)):
             return f"the uninterrupted run differs from its draws: {whole}"
         trained: list[list[int]] = []
         resume: Path | None = None
         for number, (moment, due) in enumerate(scenario.stops):
-            stop = _Stop(moment, due, Path(folder) / f"{number}.ckpt")
-            if not _fit(scenario, cache, trained, stop, resume):
+            stop = Stop(moment, due, Path(folder) / f"{number}.ckpt")
+            if not fit(scenario, cache, trained, stop, resume):
                 break  # the run ended before the moment came
             assert stop.saved is not None
             del trained[stop.saved :]
@@ -277,7 +282,7 @@ def run(scenario: Scenario, cache: Path) -> str | None:
                 return f"before stop {number} ({moment}): {trained} is not the beginning of {whole}"
             resume = stop.path
         else:
-            _fit(scenario, cache, trained, None, resume)
+            fit(scenario, cache, trained, None, resume)
     if trained != whole:
         return f"resumed: {trained}; uninterrupted: {whole}"
     return None

@@ -113,6 +113,12 @@ def test_hyperparameters_are_plain_and_make_the_same_datamodule_again(cfg):
     assert yaml.safe_load(yaml.safe_dump(dict(data.hparams))) == dict(data.hparams)
 
 
+def test_hyperparameters_keep_the_type_of_classes(cfg):
+    cfg["train"]["sampling"] = {"mode": "quota", "column": "label", "shares": {0: 0.5, 1: 0.5}}
+    data = DatasetRTDataModule(cfg)
+    assert DatasetRTDataModule(**data.hparams).cfg == data.cfg
+
+
 def test_a_checkpoint_loads_with_weights_only_and_holds_the_state(tmp_path, cfg):
     _, run = fit(tmp_path, cfg, max_steps=3)
     run.save_checkpoint(tmp_path / "last.ckpt")
@@ -286,3 +292,71 @@ def test_a_name_that_an_allowed_module_only_imported_is_refused(cfg):
     data.setup("fit")
     with pytest.raises(ConfigError):
         data.train_dataloader()
+
+
+# A mix of populations
+
+
+@pytest.fixture
+def mixed(cfg):
+    cfg["train"] = {
+        "mix": {
+            "parts": {
+                "rare": {"ratio": 1, "rules": [{"keep": "label = 0"}]},
+                "common": {"ratio": 3, "rules": [{"keep": "label > 0"}], "sampling": {"mode": "weighted"}},
+            },
+        },
+        "loader": {"batch_size": 8},
+    }
+    return cfg
+
+
+def test_every_batch_of_a_mix_has_the_ratio_of_its_parts(tmp_path, mixed):
+    model, _ = fit(tmp_path, mixed, max_epochs=2)
+    assert len(model.trained) > 2
+    assert all(sum(i % 3 == 0 for i in batch) == 2 for batch in model.trained)
+
+
+def test_a_mix_resumes_exactly(tmp_path, mixed):
+    whole, _ = fit(tmp_path, mixed, max_epochs=3)
+    for stop in range(1, len(whole.trained)):
+        first, run = fit(tmp_path, mixed, max_epochs=3, max_steps=stop)
+        run.save_checkpoint(tmp_path / "stop.ckpt")
+        rest, _ = fit(tmp_path, mixed, max_epochs=3, ckpt_path=tmp_path / "stop.ckpt")
+        assert first.trained + rest.trained == whole.trained, stop
+
+
+def test_a_part_of_a_mix_may_draw_from_some_caches_and_twice_from_the_same_independently(tmp_path, mixed):
+    other = str(numbers(tmp_path, "other", 24))
+    mixed["caches"].append(other)
+    mixed["train"]["mix"]["parts"] = {
+        "first": {"caches": [other]},
+        "second": {"caches": [other]},
+    }
+    data = DatasetRTDataModule(mixed)
+    data.setup("fit")
+    ids = list(data.train_dataloader())
+    first = [i for batch in ids for i in batch["id"].tolist()]
+    assert max(first) < 24
+    parts = data.datasets["train"].view.stream(8).components
+    assert parts[0].positions(0, 0, 0, 18).tolist() != parts[1].positions(0, 0, 0, 18).tolist()
+
+
+def test_a_mix_with_a_foreign_cache_or_with_sampling_is_refused(mixed):
+    mixed["train"]["mix"]["parts"]["rare"]["caches"] = ["elsewhere"]
+    with pytest.raises(ConfigError, match=r"train\.mix\.parts\.rare\.caches: 'elsewhere'"):
+        DatasetRTDataModule(mixed).setup("fit")
+    del mixed["train"]["mix"]["parts"]["rare"]["caches"]
+    mixed["train"]["sampling"] = {"mode": "shuffle"}
+    with pytest.raises(ConfigError, match="sampling and mix"):
+        DatasetRTDataModule(mixed).setup("fit")
+
+
+def test_samples_of_a_mix_have_their_metadata_and_the_frame_shows_all_rows(mixed):
+    data = DatasetRTDataModule(mixed)
+    data.setup("fit")
+    dataset = data.datasets["train"]
+    assert {dataset[0].metadata["label"], dataset[-1].metadata["label"]} <= {0, 1, 2}
+    assert len(dataset.get_metadata()) == len(dataset) == 36
+    with pytest.raises(ConfigError, match="mix of 2 populations"):
+        dataset.update_metadata(dataset.get_metadata())

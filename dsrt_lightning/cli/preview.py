@@ -40,12 +40,14 @@ def run(args: argparse.Namespace) -> int:
     from dsrt_lightning.population.metadata import scan_metadata
     from dsrt_lightning.store.cache_set import open_caches
     from dsrt_lightning.training.config import load_config
-    from dsrt_lightning.training.splits import loader_plans
+    from dsrt_lightning.training.splits import Planner
 
     config = load_config(args.config)
     # Payloads stay unread, so those of pickle caches are as harmless as others.
-    frame = scan_metadata(open_caches(config.caches, allow_pickle=True))
-    plans = [plan for split in config.splits for plan in loader_plans(config, split)]
+    caches = open_caches(config.caches, allow_pickle=True)
+    frame = scan_metadata(caches)
+    planner = Planner(config, caches)
+    plans = [plan for split in config.splits for loader in planner.loaders(split) for plan in loader.populations]
     _refuse_problems(frame, [plan.steps for plan in plans])
     empty = [plan.name for plan in plans if not _print_split(plan.name, frame, plan.steps, args.by)]
     for name in empty:

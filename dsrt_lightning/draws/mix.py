@@ -55,6 +55,11 @@ class Mixing:
         if self.epoch_length is not None and self.epoch_length < 1:
             raise ValueError(f"mix: epoch_length is {self.epoch_length} but must be at least 1")
 
+    @property
+    def uses_global_batch(self) -> bool:
+        """Whether the draws are a function of the global batch too: always, since every batch meets the ratios."""
+        return True
+
     def text(self) -> str:
         """Return the canonical text: equal for equal mixings."""
         length = "" if self.epoch_length is None else f" epoch_length={self.epoch_length}"

@@ -47,6 +47,7 @@ class RTBatchSampler(Sampler[list[int]]):
         self._stream = view.stream(global_batch)
         plan = BatchPlan(self._stream.epoch_length, batch_size, rank, world_size, drop_last)
         self._cursor = Cursor(view.identity(global_batch), plan)
+        self._requested_epoch: int | None = None
         self.batch_size = batch_size
         self.drop_last = drop_last
 
@@ -59,7 +60,8 @@ class RTBatchSampler(Sampler[list[int]]):
         return len(self._cursor)
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of ``epoch``; the present one stays where it is."""
+        """Go to the beginning of ``epoch``, also past a state of another epoch; the present one stays where it is."""
+        self._requested_epoch = epoch
         self._cursor.set_epoch(epoch)
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -67,6 +69,10 @@ class RTBatchSampler(Sampler[list[int]]):
         return self._batches()
 
     def _batches(self) -> Iterator[list[int]]:
+        # StatefulDataLoader hands over a loaded state when it begins, after the epoch was set.
+        if self._requested_epoch is not None:
+            self._cursor.set_epoch(self._requested_epoch)
+            self._requested_epoch = None
         for request in requests_from(self._stream, self._cursor):
             self._cursor.advance()
             yield request.positions.tolist()

@@ -11,10 +11,13 @@ import numpy as np
 from torch.utils.data import Dataset
 
 from dsrt_lightning._core import RawReader
+from dsrt_lightning.draws.mix import Mixing
 from dsrt_lightning.draws.sampling import Sampling
+from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.assemble import read_samples
 from dsrt_lightning.loading.sample import Sample
 from dsrt_lightning.loading.view import Records, View
+from dsrt_lightning.population.mixed import MixedPopulation
 from dsrt_lightning.population.population import Population
 from dsrt_lightning.store.cache_set import open_caches
 
@@ -40,7 +43,9 @@ class RTDataset(Dataset[Sample]):
         sampling: How an epoch is drawn.
     """
 
-    def __init__(self, caches: CacheSet, population: Population, *, seed: int, sampling: Sampling) -> None:
+    def __init__(
+        self, caches: CacheSet, population: Population | MixedPopulation, *, seed: int, sampling: Sampling | Mixing
+    ) -> None:
         self.view = View(Records(caches, population), sampling, seed)
         self._frame: pl.DataFrame | None = None
         self._epoch = 0
@@ -52,12 +57,12 @@ class RTDataset(Dataset[Sample]):
         return self.view.records.caches
 
     @property
-    def population(self) -> Population:
+    def population(self) -> Population | MixedPopulation:
         """The present population."""
         return self.view.records.population
 
     @property
-    def sampling(self) -> Sampling:
+    def sampling(self) -> Sampling | Mixing:
         """How an epoch is drawn."""
         return self.view.sampling
 
@@ -84,7 +89,12 @@ class RTDataset(Dataset[Sample]):
             MetadataError: A column is missing or an id is unknown.
             WeightError: A weight is not finite, negative, or all are zero.
             EmptyPopulationError: There is no row. In all cases nothing has changed.
+            ConfigError: The dataset mixes several populations, which their rules alone can change.
         """
+        if isinstance(self.sampling, Mixing):
+            raise ConfigError(
+                f"a mix of {len(self.sampling.ratios)} populations cannot be replaced by one frame; change its rules"
+            )
         collected = frame.lazy().collect()
         population = Population.from_frame(self.caches, collected)
         self.view = View(Records(self.caches, population), self.sampling, self.seed)

@@ -88,7 +88,7 @@ class _Ids:
         if name == "valid":
             return torch.from_numpy(self._request.valid())
         if name == "weight":
-            return torch.from_numpy(np.array(self._records.population.weights[self._request.positions]))
+            return torch.from_numpy(np.array(self._records.population.weights_at(self._request.positions)))
         cache_ids, sample_ids = self._records.ids(self._records.rows(self._request.positions))
         return torch.from_numpy(cache_ids if name == "cache_id" else sample_ids)
 

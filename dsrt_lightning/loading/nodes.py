@@ -27,10 +27,11 @@ class BatchNode(BaseNode[Any]):
         super().__init__()
         self.loader = loader
         self._batches: Iterator[Any] | None = None
+        self._requested_epoch: int | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of ``epoch`` at the next reset."""
-        self.loader.set_epoch(epoch)
+        """Go to the beginning of ``epoch`` at the next reset, also past a state of another epoch."""
+        self._requested_epoch = epoch
 
     def reset(self, initial_state: Mapping[str, object] | None = None) -> None:
         """Begin at a state, or without one at the next pass.
@@ -41,6 +42,10 @@ class BatchNode(BaseNode[Any]):
         super().reset(dict(initial_state) if initial_state is not None else None)
         if initial_state is not None:
             self.loader.load_state_dict(initial_state)
+        # torchdata hands over a loaded state only here, after the epoch was set.
+        if self._requested_epoch is not None:
+            self.loader.set_epoch(self._requested_epoch)
+            self._requested_epoch = None
         self._batches = iter(self.loader)
 
     def next(self) -> Any:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from dsrt_lightning.draws.batch_plan import BatchPlan
     from dsrt_lightning.draws.cursor import Cursor
+    from dsrt_lightning.draws.mix import MixStream
     from dsrt_lightning.draws.stream import DrawStream
 
 
@@ -41,7 +42,7 @@ class BatchRequest:
         return np.arange(len(self.positions)) < self.num_valid
 
 
-def requests_from(stream: DrawStream, cursor: Cursor) -> Iterator[BatchRequest]:
+def requests_from(stream: DrawStream | MixStream, cursor: Cursor) -> Iterator[BatchRequest]:
     """Yield what is left of the cursor's pass, without moving the cursor."""
     epoch, pass_, samples = cursor.epoch, cursor.pass_, cursor.samples
     plan = cursor.plan
@@ -50,7 +51,7 @@ def requests_from(stream: DrawStream, cursor: Cursor) -> Iterator[BatchRequest]:
         samples = plan.after(samples)
 
 
-def _request(stream: DrawStream, plan: BatchPlan, epoch: int, pass_: int, samples: int) -> BatchRequest:
+def _request(stream: DrawStream | MixStream, plan: BatchPlan, epoch: int, pass_: int, samples: int) -> BatchRequest:
     part = plan.slice_at(samples)
     positions = stream.positions(epoch, pass_, part.start, part.num_valid)
     num_padding = part.num_rows - part.num_valid

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dsrt_lightning.population.mixed import MixedPopulation
     from dsrt_lightning.population.population import Population
 
 
@@ -20,7 +21,9 @@ class Sample:
 
     __slots__ = ("_metadata", "_population", "_position", "cache_id", "data", "sample_id")
 
-    def __init__(self, data: Any, cache_id: int, sample_id: int, population: Population, position: int) -> None:
+    def __init__(
+        self, data: Any, cache_id: int, sample_id: int, population: Population | MixedPopulation, position: int
+    ) -> None:
         self.data = data
         self.cache_id = cache_id
         self.sample_id = sample_id

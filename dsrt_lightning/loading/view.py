@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dsrt_lightning.draws.cursor import StreamIdentity
+from dsrt_lightning.draws.mix import Mixing, MixStream
 from dsrt_lightning.draws.stream import DrawStream
+from dsrt_lightning.population.mixed import MixedPopulation
+from dsrt_lightning.population.population import Population
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dsrt_lightning.draws.sampling import Sampling
-    from dsrt_lightning.population.population import Population
     from dsrt_lightning.store.cache_set import CacheSet
 
 
@@ -28,11 +30,11 @@ class Records:
     """
 
     caches: CacheSet
-    population: Population
+    population: Population | MixedPopulation
 
     def rows(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the record numbers of population positions, int64 of the same shape."""
-        return self.population.rows[positions]
+        return self.population.rows_at(positions)
 
     def ids(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return ``(cache_id, sample_id)`` of record numbers, each int64 of the same shape."""
@@ -47,12 +49,17 @@ class View:
     """Records and how they are drawn."""
 
     records: Records
-    sampling: Sampling
+    sampling: Sampling | Mixing
     seed: int
 
-    def stream(self, global_batch: int) -> DrawStream:
+    def stream(self, global_batch: int) -> DrawStream | MixStream:
         """Return the draws for batches of ``global_batch`` rows over all ranks."""
-        return DrawStream(self.records.population, self.sampling, self.seed, global_batch=global_batch)
+        population = self.records.population
+        if isinstance(self.sampling, Mixing):
+            assert isinstance(population, MixedPopulation), "a mixing draws from several populations"
+            return MixStream(population.parts, self.sampling, self.seed, global_batch=global_batch)
+        assert isinstance(population, Population), "a sampling draws from one population"
+        return DrawStream(population, self.sampling, self.seed, global_batch=global_batch)
 
     def identity(self, global_batch: int) -> StreamIdentity:
         """Return what a state of these draws belongs to."""
@@ -62,5 +69,5 @@ class View:
             population_size=len(population),
             sampling=self.sampling.text(),
             seed=self.seed,
-            global_batch=global_batch if self.sampling.mode == "quota" else None,
+            global_batch=global_batch if self.sampling.uses_global_batch else None,
         )

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from dsrt_lightning.draws.mix import Stop
 from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError, RuleError
 from dsrt_lightning.population.rules import parse_rules
@@ -49,17 +50,49 @@ class LoaderConfig(_Closed):
     prefetch_bytes: int = Field(256 << 20, ge=1)
 
 
+class MixPartConfig(_Closed):
+    """One population of a mix.
+
+    Attributes:
+        ratio: Its part of every batch, as a number ``> 0`` relative to the other parts'.
+        caches: Those of the config's caches that it draws from; null is all.
+        rules: Applied after the rules above it, top to bottom.
+        sampling: How it is drawn; null is ``shuffle``.
+    """
+
+    ratio: float = Field(1.0, gt=0, allow_inf_nan=False)
+    caches: list[str] | None = None
+    rules: list[dict[str, Any]] = Field(default_factory=list)
+    sampling: Sampling | None = None
+
+
+class MixConfig(_Closed):
+    """Several populations drawn as one, by ratio; see :class:`~dsrt_lightning.draws.mix.Mixing`.
+
+    Attributes:
+        parts: The populations by name.
+        stop: When an epoch ends.
+        epoch_length: Draws of an epoch, for ``stop: none``.
+    """
+
+    parts: dict[str, MixPartConfig] = Field(min_length=1)
+    stop: Stop = "first_exhausted"
+    epoch_length: int | None = None
+
+
 class SetConfig(_Closed):
     """Rows, how they are drawn, and how they are loaded.
 
     Attributes:
         rules: Applied after the rules above it, top to bottom.
         sampling: How an epoch is drawn; null is ``weighted`` for training and ``sequential`` elsewhere.
+        mix: Several populations drawn as one, instead of ``sampling``.
         loader: How batches arrive.
     """
 
     rules: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling | None = None
+    mix: MixConfig | None = None
     loader: LoaderConfig = Field(default_factory=LoaderConfig)
 
 
@@ -173,15 +206,21 @@ def _checked(raw: Mapping[str, Any], *, where: str) -> DatasetRTConfig:
 def _rule_lists(raw: Mapping[str, Any]) -> list[tuple[str, Any]]:
     found = [("rules", raw.get("rules"))]
     for name in SPLITS:
-        split = raw.get(name)
-        if not isinstance(split, Mapping):
-            continue
-        found.append((f"{name}.rules", split.get("rules")))
-        sets = split.get("sets")
-        for key, part in sets.items() if isinstance(sets, Mapping) else ():
-            if isinstance(part, Mapping):
-                found.append((f"{name}.sets.{key}.rules", part.get("rules")))
+        found += _nested_rules(name, raw.get(name))
     return [(place, rules) for place, rules in found if isinstance(rules, list)]
+
+
+def _nested_rules(place: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the rules at ``place`` and in everything below it that may have some."""
+    if not isinstance(value, Mapping):
+        return []
+    found = [(f"{place}.rules", value.get("rules"))]
+    mix = value.get("mix")
+    nested = {"sets": value.get("sets"), "mix.parts": mix.get("parts") if isinstance(mix, Mapping) else None}
+    for key, children in nested.items():
+        for name, child in children.items() if isinstance(children, Mapping) else ():
+            found += _nested_rules(f"{place}.{key}.{name}", child)
+    return found
 
 
 def _describe(problem: Any, where: str) -> str:
@@ -203,18 +242,26 @@ def _choices(loc: tuple[int | str, ...]) -> str:
     return f"{suggestion} (keys: {', '.join(keys)})"
 
 
+_MODEL_AT: dict[str, type[BaseModel]] = {
+    **dict.fromkeys(SPLITS, SplitConfig),
+    "loader": LoaderConfig,
+    "sets": SetConfig,
+    "mix": MixConfig,
+    "parts": MixPartConfig,
+}
+
+
 def _keys_at(model: type[BaseModel], loc: tuple[int | str, ...]) -> list[str]:
     for part in loc:
         if part == "sampling":
             return [field.name for field in dataclasses.fields(Sampling)]
-        nested = {"loader": LoaderConfig, "sets": SetConfig}.get(str(part), SplitConfig if part in SPLITS else None)
-        model = nested or model
+        model = _MODEL_AT.get(str(part), model)
     return list(model.model_fields)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items() if item is not None}
+        return {_plain(key): _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):

@@ -12,13 +12,11 @@ from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.dataset import RTDataset
 from dsrt_lightning.loading.loader import RTLoader
-from dsrt_lightning.population.population import Population
-from dsrt_lightning.population.snapshot import prepare
 from dsrt_lightning.store.cache_set import CacheSet, open_caches
 from dsrt_lightning.training.config import SPLITS, DatasetRTConfig, load_config
 from dsrt_lightning.training.imports import resolve_callable
 from dsrt_lightning.training.resume import ExactResume, TrainingDraws
-from dsrt_lightning.training.splits import LoaderPlan, loader_plans
+from dsrt_lightning.training.splits import LoaderPlan, Planner
 
 _SPLITS_OF_STAGE: dict[str | None, tuple[str, ...]] = {
     "fit": ("train", "val"),
@@ -47,14 +45,15 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         self.cfg = load_config(cfg)
         self.save_hyperparameters({"cfg": self.cfg.plain()})
         self.datasets: dict[str, RTDataset] = {}
+        self._plans_by_name: dict[str, LoaderPlan] = {}
         self._draws = TrainingDraws()
 
     def prepare_data(self) -> None:
         """Write the snapshots of the splits that the run needs."""
         stage = self.trainer.state.fn if self.trainer is not None else None
         caches = self._open_caches()
-        for plan in self._plans(None if stage is None else str(stage.value)):
-            _population(caches, plan)
+        for plan in self._plans(caches, None if stage is None else str(stage.value)):
+            plan.prepare(caches, seed=self.cfg.seed)
 
     def setup(self, stage: str | None = None) -> None:
         """Map the populations of the splits of ``stage``, all splits for None.
@@ -65,9 +64,9 @@ class DatasetRTDataModule(lightning.LightningDataModule):
             EmptyPopulationError: A split's rules leave no row.
         """
         caches = self._open_caches()
-        for plan in self._plans(stage):
-            population = _population(caches, plan)
-            self.datasets[plan.name] = RTDataset(caches, population, seed=self.cfg.seed, sampling=plan.sampling)
+        for plan in self._plans(caches, stage):
+            self._plans_by_name[plan.name] = plan
+            self.datasets[plan.name] = plan.prepare(caches, seed=self.cfg.seed)
         if stage == "fit":
             self._draws.clear()
         if self.trainer is not None and not any(isinstance(c, ExactResume) for c in self.trainer.callbacks):
@@ -114,6 +113,10 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         """Return the prediction loaders, one a set."""
         return list(self._loaders("predict").values())
 
+    def plan(self, name: str) -> LoaderPlan:
+        """Return what the config says of a loader that is set up: ``train``, or ``train.labelled`` for a set."""
+        return self._plans_by_name[name]
+
     def state_dict(self) -> dict[str, Any]:
         """Return the training draws' state: primitives, equal on every rank, without a batch that was not trained."""
         return self._draws.state_dict(batch_in_flight=self._batch_in_flight())
@@ -126,12 +129,13 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         """
         self._draws.load_state_dict(state_dict)
 
-    def _plans(self, stage: str | None) -> list[LoaderPlan]:
+    def _plans(self, caches: CacheSet, stage: str | None) -> list[LoaderPlan]:
         wanted = _SPLITS_OF_STAGE.get(stage, SPLITS)
         if stage is not None and wanted[0] not in self.cfg.splits:
             existing = ", ".join(self.cfg.splits) or "none"
             raise ConfigError(f"{self.cfg.where}: stage {stage!r} needs the split {wanted[0]!r} (splits: {existing})")
-        return [plan for name in self.cfg.splits if name in wanted for plan in loader_plans(self.cfg, name)]
+        planner = Planner(self.cfg, caches)
+        return [plan for name in self.cfg.splits if name in wanted for plan in planner.loaders(name)]
 
     def _open_caches(self) -> CacheSet:
         return open_caches(self.cfg.caches, verify=self.cfg.verify, allow_pickle=self.cfg.allow_pickle)
@@ -140,12 +144,13 @@ class DatasetRTDataModule(lightning.LightningDataModule):
         if split not in self.cfg.splits:
             existing = ", ".join(self.cfg.splits) or "none"
             raise ConfigError(f"{self.cfg.where}: there is no split {split!r} (splits: {existing})")
-        return {plan.name: self._loader(plan) for plan in loader_plans(self.cfg, split)}
+        plans = [plan for name, plan in self._plans_by_name.items() if name.partition(".")[0] == split]
+        if not plans:
+            existing = ", ".join(self.datasets) or "none"
+            raise ConfigError(f"{self.cfg.where}: {split} is not set up (set up: {existing}); call setup first")
+        return {plan.name: self._loader(plan) for plan in plans}
 
     def _loader(self, plan: LoaderPlan) -> RTLoader:
-        if plan.name not in self.datasets:
-            existing = ", ".join(self.datasets) or "none"
-            raise ConfigError(f"{self.cfg.where}: {plan.name} is not set up (set up: {existing}); call setup first")
         rank, world_size = self._topology()
         settings = plan.loader.model_dump()
         for key in ("transform", "batch_transform"):
@@ -177,7 +182,3 @@ class DatasetRTDataModule(lightning.LightningDataModule):
             return False
         current = self.trainer.fit_loop.epoch_loop.batch_progress.current
         return bool(current.ready > current.processed)
-
-
-def _population(caches: CacheSet, plan: LoaderPlan) -> Population:
-    return prepare(caches, plan.steps, where=plan.name, group_columns=plan.sampling.group_columns)

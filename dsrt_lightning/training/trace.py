@@ -11,7 +11,6 @@ from dsrt_lightning.draws.cursor import check_state
 from dsrt_lightning.errors import ConfigError, StateMismatchError
 from dsrt_lightning.training.datamodule import DatasetRTDataModule
 from dsrt_lightning.training.resume import is_draws_state, parts_of
-from dsrt_lightning.training.splits import loader_plans
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +73,8 @@ def trace(
         if name not in parts:
             raise StateMismatchError(f"the checkpoint has draws for {', '.join(parts)} but the config trains on {name}")
         history = _History.of(datamodule.datasets[name].view, parts[name], trained)
-        yield from history.batches(name, steps, ranks or _ranks(datamodule, name, history.global_batch))
+        rows = datamodule.plan(name).loader.batch_size
+        yield from history.batches(name, steps, ranks or max(1, history.global_batch // rows))
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,3 @@ def _num_trained(checkpoint: Mapping[str, Any]) -> int:
         return int(checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"]["total"]["processed"])
     except KeyError as error:
         raise StateMismatchError(f"the checkpoint has no count of trained batches ({error} is missing)") from error
-
-
-def _ranks(datamodule: DatasetRTDataModule, name: str, global_batch: int) -> int:
-    (plan,) = (plan for plan in loader_plans(datamodule.cfg, "train") if plan.name == name)
-    return max(1, global_batch // plan.loader.batch_size)
