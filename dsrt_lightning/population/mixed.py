@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -41,11 +41,17 @@ class MixedPopulation:
 
     def rows_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the record numbers at positions, int64 of the same shape."""
-        return self._gather(positions, "rows", np.int64)
+        gathered = np.empty(positions.shape, np.int64)
+        for part, chosen, own in self._split(positions):
+            gathered[chosen] = part.rows[own]
+        return gathered
 
     def weights_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weights at positions, float64 of the same shape."""
-        return self._gather(positions, "weights", np.float64)
+        gathered = np.empty(positions.shape, np.float64)
+        for part, chosen, own in self._split(positions):
+            gathered[chosen] = part.weights[own]
+        return gathered
 
     def metadata(self, position: int) -> dict[str, object]:
         """Return the columns of one row, as its part has them.
@@ -80,10 +86,9 @@ class MixedPopulation:
     def _start(self, number: int) -> int:
         return int(self._ends[number]) - len(self.parts[number])
 
-    def _gather(self, positions: NDArray[np.int64], attribute: str, dtype: type) -> NDArray:  # type: ignore[type-arg]
+    def _split(self, positions: NDArray[np.int64]) -> Iterator[tuple[Population, NDArray[np.bool_], NDArray[np.int64]]]:
+        """Yield each part that is asked for, which of ``positions`` are in it, and their positions there."""
         numbers = np.searchsorted(self._ends, positions, side="right")
-        gathered = np.empty(positions.shape, dtype)
-        for number in np.unique(numbers):
+        for number in np.unique(numbers).tolist():
             chosen = numbers == number
-            gathered[chosen] = getattr(self.parts[number], attribute)[positions[chosen] - self._start(int(number))]
-        return gathered
+            yield self.parts[number], chosen, positions[chosen] - self._start(number)

@@ -92,12 +92,15 @@ def _record_numbers(caches: CacheSet, frame: pl.DataFrame, where: str) -> NDArra
     done = 0
     for cache_ids, sample_ids in _slices(frame):
         starts = np.concatenate([[0], np.flatnonzero(cache_ids[1:] != cache_ids[:-1]) + 1])
-        lengths = np.diff(starts, append=len(cache_ids))
         ordinals = np.searchsorted(known, cache_ids[starts]).clip(max=len(known) - 1)
         run_sizes = np.where(known[ordinals] == cache_ids[starts], sizes[ordinals], 0)
-        if not ((sample_ids >= 0) & (sample_ids < np.repeat(run_sizes, lengths))).all():
+        run_bases = bases[ordinals]
+        if len(starts) > 1:
+            lengths = np.diff(starts, append=len(cache_ids))
+            run_sizes, run_bases = np.repeat(run_sizes, lengths), np.repeat(run_bases, lengths)
+        if not (sample_ids.view(np.uint64) < run_sizes.view(np.uint64)).all():  # a negative one is very large
             raise MetadataError(f"{where}: {_unknown_ids(caches, frame)}")
-        np.add(sample_ids, np.repeat(bases[ordinals], lengths), out=numbers[done : done + len(sample_ids)])
+        np.add(sample_ids, run_bases, out=numbers[done : done + len(sample_ids)])
         done += len(sample_ids)
     return numbers
 
