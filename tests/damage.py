@@ -43,11 +43,12 @@ def edit_manifest(cache: Path, *keys: str | int, to: Any, sign: bool = True) -> 
         target = target[key]
     target[last] = to
     if sign:
-        _sign(manifest)
+        sign_manifest(manifest)
     path.write_text(json.dumps(manifest))
 
 
-def _sign(manifest: dict[str, Any]) -> None:
+def sign_manifest(manifest: dict[str, Any]) -> None:
+    """Give it the identity and the cache_id of its content."""
     header = ("format", "version", "cache_id", "identity")
     content = {key: value for key, value in manifest.items() if key not in header}
     canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))

@@ -268,7 +268,15 @@ def test_schema_and_ragged_together_are_refused() -> None:
         ([{"name": "x", "dtype": "int8", "shape": [True]}], r"fields\[0\]\.shape must be a list of integers and nulls"),
         ([{"name": "x", "dtype": "int8", "shape": [-1]}], "'x' has the length -1"),
         ([{"name": "x", "dtype": "int8", "shape": [1] * 33}], "'x' has 33 axes but at most 32 are possible"),
-        ([{"name": "x", "dtype": "int64", "shape": [2**61]}], f"'x' takes {2**64} bytes but at most {2**63 - 1}"),
+        (
+            [{"name": "x", "dtype": "int64", "shape": [2**61]}],
+            f"with 'x' the record takes {2**64} bytes but .* {2**62}",
+        ),
+        ([{"name": "x", "dtype": "int8", "shape": [0, 2**40, 2**40]}], f"with 'x' the record takes {2**80} bytes"),
+        (
+            [{"name": name, "dtype": "int8", "shape": [2**61 + 1]} for name in "xy"],
+            f"with 'y' the record takes {2**62 + 2} bytes",
+        ),
         ([{"name": "x", "dtype": "int8", "shape": []}] * 2, "'x' is there 2 times"),
     ],
 )
@@ -290,6 +298,17 @@ def test_ragged_length_that_the_record_does_not_hold_is_refused(length: int) -> 
     record = bytearray(encode(codec, {"x": np.zeros(3)}))
     struct.pack_into("<Q", record, 0, length)
     with pytest.raises(DecodeError, match=f"the record has 32 bytes but its fields take {8 + 8 * length}"):
+        codec.decode(memoryview(record))
+
+
+@pytest.mark.parametrize("lengths", [(2**62, 0), (0, 2**62), (0, 2**64 - 1)])
+def test_lengths_beside_an_empty_axis_that_no_array_has_are_refused(lengths: tuple[int, int]) -> None:
+    codec = ArraysCodec(ragged={"x": [0, 1]})
+    record = bytearray(encode(codec, {"x": np.zeros((0, 0))}))
+    struct.pack_into("<QQ", record, 0, *lengths)
+    with pytest.raises(
+        DecodeError, match=rf"'x' has the shape \[{lengths[0]}, {lengths[1]}\], which no array can have"
+    ):
         codec.decode(memoryview(record))
 
 

@@ -182,10 +182,12 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
         if (size := os.fstat(file.fileno()).st_size) > _MAX_MANIFEST_BYTES:
             raise CorruptCacheError(f"{path}: has {size} bytes, more than {_MAX_MANIFEST_BYTES}; it is no manifest")
         content = file.read()
-    return _parse(parse_object(content, str(path)), str(path))
+    return parse_manifest(content, str(path))
 
 
-def _parse(root: StrictObject, where: str) -> Manifest:
+def parse_manifest(content: bytes, where: str) -> Manifest:
+    """Return the manifest with this content; raises as `read_manifest`, each message beginning with ``where``."""
+    root = parse_object(content, where)
     root.check("format", root.text("format") == FORMAT, repr(FORMAT))
     if (version := root.integer("version", 1, _MAX_INT)) != VERSION:
         raise FormatVersionError(

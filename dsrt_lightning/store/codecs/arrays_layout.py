@@ -31,7 +31,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 }
 Shape = tuple["int | None", ...]
 MAX_AXES = 32  # NumPy 1.26's limit
-MAX_BYTES = 2**63 - 1
+MAX_BYTES = 2**62  # of a record; the native core has the same limit
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class ArraysLayout:
         """Return where every field of ``record`` lies.
 
         Raises:
-            DecodeError: The record's size is not what its fields take.
+            DecodeError: The record's size is not what its fields take, or no array has the shape that it states.
         """
         if self.fixed:
             placed, size = self.fixed
@@ -116,6 +116,7 @@ class ArraysLayout:
             if len(record) < header_bytes:
                 raise DecodeError(f"the record has {len(record)} bytes but its ragged lengths take {header_bytes}")
             placed, size = self.place(record[:header_bytes].cast("Q").tolist())
+            _check_empty_arrays(placed)
         if size != len(record):
             raise DecodeError(f"the record has {len(record)} bytes but its fields take {size}")
         return placed
@@ -149,16 +150,25 @@ class ArraysLayout:
         """Return why no samples can have these fields, or None if they can."""
         if not self.fields:
             return "there is no field; at least one is needed"
+        total_bytes = 0
         for field in self.fields:
             if len(field.shape) > MAX_AXES:
                 return f"{field.name!r} has {len(field.shape)} axes but at most {MAX_AXES} are possible"
             wrong = [n for n in field.shape if n is not None and (type(n) is not int or n < 0)]
             if wrong:
                 return f"{field.name!r} has the length {wrong[0]!r}; a length is None or an integer >= 0"
-            least_bytes = prod(1 if n is None else n for n in field.shape) * field.dtype.itemsize
-            if least_bytes > MAX_BYTES:
-                return f"{field.name!r} takes {least_bytes} bytes but at most {MAX_BYTES} are possible"
+            # An axis of length 0 or any length leaves the others to be checked.
+            total_bytes += prod(n or 1 for n in field.shape) * field.dtype.itemsize
+            if total_bytes > MAX_BYTES:
+                return f"with {field.name!r} the record takes {total_bytes} bytes but at most {MAX_BYTES} are possible"
         return clash([field.name for field in self.fields])
+
+
+def _check_empty_arrays(placed: Sequence[Placed]) -> None:
+    """Refuse lengths that no array has; beside a length of 0, the record's size says nothing about the others."""
+    for field, _, shape in placed:
+        if 0 in shape and prod(length or 1 for length in shape) * field.dtype.itemsize > MAX_BYTES:
+            raise DecodeError(f"{field.name!r} has the shape {list(shape)}, which no array can have")
 
 
 def _field(entry: JSON, where: str) -> ArrayField:

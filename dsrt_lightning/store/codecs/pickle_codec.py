@@ -59,7 +59,7 @@ class PickleCodec(Codec):
 
     def decode(self, record: memoryview) -> Any:
         """Return the object; runs the record's code."""
-        stream, buffers = _split(record)
+        stream, buffers = split_record(record)
         try:
             return pickle.loads(stream, buffers=buffers)
         except Exception as error:  # The record's code may raise anything.
@@ -81,7 +81,7 @@ class PickleCodec(Codec):
         return type(self)()
 
 
-def _split(record: memoryview) -> tuple[memoryview, list[memoryview]]:
+def split_record(record: memoryview) -> tuple[memoryview, list[memoryview]]:
     """Return the pickle and the buffers; every length is checked against the record before it is used."""
     if len(record) < _HEADER.size:
         raise DecodeError(f"the record has {len(record)} bytes but a pickle record's header has {_HEADER.size}")
