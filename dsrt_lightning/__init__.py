@@ -32,7 +32,7 @@ _MODULE_OF = {
     "build_caches": "store.build",
     "open_dataset": "loading.dataset",
 }
-__all__ = sorted(_MODULE_OF)  # noqa: PLE0605
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> object:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dsrt_lightning._core import FieldBatch
     from dsrt_lightning.loading.requests import BatchRequest
     from dsrt_lightning.loading.view import Records
-    from dsrt_lightning.store.codecs.arrays_codec import ArrayField
+    from dsrt_lightning.store.codecs.arrays_codec import ArrayField, ArraysCodec
 
 
 @dataclass(frozen=True)
@@ -125,19 +125,26 @@ class ArrayAssembler:
     The reader is opened at the first call and does not travel when the assembler is pickled.
     """
 
-    def __init__(self, records: Records, selection: FieldSelection, batch_transform: BatchTransform) -> None:
+    def __init__(
+        self, records: Records, codec: ArraysCodec, selection: FieldSelection, batch_transform: BatchTransform
+    ) -> None:
         self._records = records
+        self._codec = codec
         self._selection = selection
         self._batch_transform = batch_transform
-        self._format = ArrayFormat(records.caches.codec.fields, selection)
+        self._format = ArrayFormat(codec.fields, selection)
         self._reader: BatchReader | None = None
 
     def __call__(self, request: BatchRequest) -> Any:
         """Return the batch of ``request``."""
         if self._reader is None:
-            caches = self._records.caches
             self._reader = BatchReader(
-                caches.shards, caches.codec.layout(), self._format.ordinals, threads=1, max_batches=1, max_bytes=1
+                self._records.caches.shards,
+                self._codec.layout(),
+                self._format.ordinals,
+                threads=1,
+                max_batches=1,
+                max_bytes=1,
             )
         self._reader.submit(self._records.rows(request.positions))
         payload = self._format.payload(self._reader.next())

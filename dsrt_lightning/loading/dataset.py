@@ -19,7 +19,7 @@ from dsrt_lightning.loading.sample import Sample
 from dsrt_lightning.loading.view import Records, View
 from dsrt_lightning.population.mixed import MixedPopulation
 from dsrt_lightning.population.population import Population
-from dsrt_lightning.store.cache_set import open_caches
+from dsrt_lightning.store.cache_set import Verify, open_caches
 
 if TYPE_CHECKING:
     import polars as pl
@@ -181,7 +181,7 @@ def open_dataset(
     seed: int = 0,
     sampling: Sampling | str | dict[str, Any] | None = None,
     epoch_length: int | None = None,
-    verify: str = "first",
+    verify: Verify = "first",
     allow_pickle: bool = False,
 ) -> RTDataset:
     """Open caches as one dataset of all their records, each with weight 1.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dsrt_lightning.loading.fields import FieldSelection
     from dsrt_lightning.loading.requests import BatchRequest
     from dsrt_lightning.loading.view import Records
+    from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,19 @@ class NativeDelivery:
     """Gathers stored arrays in native threads; no Python object exists a sample."""
 
     def __init__(
-        self, records: Records, selection: FieldSelection, batch_transform: BatchTransform, read_ahead: ReadAhead
+        self,
+        records: Records,
+        codec: ArraysCodec,
+        selection: FieldSelection,
+        batch_transform: BatchTransform,
+        read_ahead: ReadAhead,
     ) -> None:
         self._records = records
+        self._codec = codec
         self._selection = selection
         self._batch_transform = batch_transform
         self._read_ahead = read_ahead
-        self._format = ArrayFormat(records.caches.codec.fields, selection)
+        self._format = ArrayFormat(codec.fields, selection)
 
     def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Any]:
         """Yield the batches of ``requests``; the threads end with the iterator."""
@@ -69,11 +76,10 @@ class NativeDelivery:
             reader.close()
 
     def _reader(self) -> BatchReader:
-        caches = self._records.caches
         ahead = self._read_ahead
         return BatchReader(
-            caches.shards,
-            caches.codec.layout(),
+            self._records.caches.shards,
+            self._codec.layout(),
             self._format.ordinals,
             threads=ahead.threads,
             max_batches=ahead.batches,

@@ -15,6 +15,7 @@ from dsrt_lightning.loading.delivery import Delivery, NativeDelivery, ReadAhead,
 from dsrt_lightning.loading.fields import FieldSelection
 from dsrt_lightning.loading.processes import ProcessDelivery
 from dsrt_lightning.loading.requests import requests_from
+from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 
 if TYPE_CHECKING:
     from dsrt_lightning.loading.dataset import RTDataset
@@ -152,10 +153,11 @@ class RTLoader:
 
     def _make_delivery(self) -> Delivery:
         records = self._view.records
-        if self._transform is None and records.caches.codec.name == "arrays":
+        codec = records.caches.codec
+        if self._transform is None and isinstance(codec, ArraysCodec):
             if self._workers == 0:
-                return NativeDelivery(records, self._selection, self._batch_transform, self._read_ahead)
-            arrays = ArrayAssembler(records, self._selection, self._batch_transform)
+                return NativeDelivery(records, codec, self._selection, self._batch_transform, self._read_ahead)
+            arrays = ArrayAssembler(records, codec, self._selection, self._batch_transform)
             return ProcessDelivery(arrays, self._workers, self._read_ahead)
         samples = SampleAssembler(records, self._transform, self._selection, self._batch_transform)
         if self._workers == 0:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dsrt_lightning.loading.loader import RTLoader
 
 
-class BatchNode(BaseNode[Any]):
+class BatchNode(BaseNode[Any]):  # type: ignore[misc]  # torchdata has no types
     """Yields the batches of a loader; its state is the loader's.
 
     A node yields whole batches: a node a sample costs more than reading most samples does. Further nodes may follow,

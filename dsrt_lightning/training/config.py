@@ -39,15 +39,15 @@ class LoaderConfig(_Closed):
         prefetch_bytes: Bytes made ahead.
     """
 
-    batch_size: int = Field(32, ge=1)
+    batch_size: int = Field(default=32, ge=1)
     fields: list[str] | str | None = None
     transform: Any = None
     batch_transform: Any = None
     drop_last: bool | None = None
-    workers: int = Field(0, ge=0)
-    threads: int = Field(2, ge=1)
-    prefetch_batches: int = Field(4, ge=1)
-    prefetch_bytes: int = Field(256 << 20, ge=1)
+    workers: int = Field(default=0, ge=0)
+    threads: int = Field(default=2, ge=1)
+    prefetch_batches: int = Field(default=4, ge=1)
+    prefetch_bytes: int = Field(default=256 << 20, ge=1)
 
 
 class MixPartConfig(_Closed):
@@ -60,7 +60,7 @@ class MixPartConfig(_Closed):
         sampling: How it is drawn; null is ``shuffle``.
     """
 
-    ratio: float = Field(1.0, gt=0, allow_inf_nan=False)
+    ratio: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     caches: list[str] | None = None
     rules: list[dict[str, Any]] = Field(default_factory=list)
     sampling: Sampling | None = None
@@ -127,7 +127,7 @@ class DatasetRTConfig(_Closed):
     """
 
     caches: list[str] = Field(min_length=1)
-    seed: int = Field(0, ge=0, lt=2**64)
+    seed: int = Field(default=0, ge=0, lt=2**64)
     rules: list[dict[str, Any]] = Field(default_factory=list)
     train: SplitConfig | None = None
     val: SplitConfig | None = None
@@ -168,9 +168,7 @@ def load_config(source: DatasetRTConfig | str | os.PathLike[str] | Mapping[str, 
     if type(source).__module__.partition(".")[0] == "omegaconf":
         from omegaconf import OmegaConf
 
-        source = OmegaConf.to_container(source, resolve=True)
-    if not isinstance(source, Mapping):
-        raise ConfigError(f"cfg: is a {type(source).__name__} but must be a path, a mapping or a DatasetRTConfig")
+        return _checked(OmegaConf.to_container(source, resolve=True), where="cfg")
     return _checked(source, where="cfg")
 
 
@@ -184,8 +182,10 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def _checked(raw: Mapping[str, Any], *, where: str) -> DatasetRTConfig:
+def _checked(raw: object, *, where: str) -> DatasetRTConfig:
     """Validate everything, the rules too, before reporting anything."""
+    if not isinstance(raw, Mapping):
+        raise ConfigError(f"{where}: is a {type(raw).__name__} but must be a path, a mapping or a DatasetRTConfig")
     problems: list[str] = []
     config: DatasetRTConfig | None = None
     try:

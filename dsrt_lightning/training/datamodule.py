@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import lightning
+import lightning.pytorch as pl
 import torch.distributed
 from lightning.pytorch.utilities import CombinedLoader
 
+from dsrt_lightning.draws.mix import Mixing
 from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.dataset import RTDataset
@@ -27,7 +28,7 @@ _SPLITS_OF_STAGE: dict[str | None, tuple[str, ...]] = {
 }
 
 
-class DatasetRTDataModule(lightning.LightningDataModule):
+class DatasetRTDataModule(pl.LightningDataModule):
     """Applies a config's rules in ``setup`` and loads its splits; a checkpoint resumes the training draws exactly.
 
     ``prepare_data`` evaluates the rules once a node and writes each population as a snapshot; ``setup`` maps it on
@@ -69,8 +70,10 @@ class DatasetRTDataModule(lightning.LightningDataModule):
             self.datasets[plan.name] = plan.prepare(caches, seed=self.cfg.seed)
         if stage == "fit":
             self._draws.clear()
-        if self.trainer is not None and not any(isinstance(c, ExactResume) for c in self.trainer.callbacks):
-            self.trainer.callbacks.insert(0, ExactResume(self._draws, self._global_batch))
+        if self.trainer is not None:
+            callbacks = self.trainer.callbacks  # type: ignore[attr-defined]  # set by its connectors
+            if not any(isinstance(callback, ExactResume) for callback in callbacks):
+                callbacks.insert(0, ExactResume(self._draws, self._global_batch))
 
     def set_sampling(self, name: str, sampling: Sampling | str | dict[str, Any]) -> None:
         """Draw a split's or set's next loader otherwise, for example with another ``epoch_length``.
@@ -160,11 +163,15 @@ class DatasetRTDataModule(lightning.LightningDataModule):
 
     def _dataset(self, plan: LoaderPlan) -> RTDataset:
         dataset = self.datasets[plan.name]
-        if self.trainer is not None and self.trainer.overfit_batches > 0:
-            # The same batches in every epoch, as Lightning has it for DataLoaders.
-            view = dataset.view.records
-            return RTDataset(view.caches, view.population, seed=dataset.seed, sampling=Sampling.of("sequential"))
-        return dataset
+        if getattr(self.trainer, "overfit_batches", 0) == 0:
+            return dataset
+        # The same batches in every epoch, as Lightning has it for DataLoaders.
+        if isinstance(plan.sampling, Mixing):
+            raise ConfigError(
+                f"{self.cfg.where}: {plan.name}.mix: overfit_batches draws one population in order, not a mix"
+            )
+        records = dataset.view.records
+        return RTDataset(records.caches, records.population, seed=dataset.seed, sampling=Sampling.of("sequential"))
 
     def _topology(self) -> tuple[int, int]:
         if self.trainer is not None:
@@ -180,5 +187,5 @@ class DatasetRTDataModule(lightning.LightningDataModule):
     def _batch_in_flight(self) -> bool:
         if self.trainer is None:
             return False
-        current = self.trainer.fit_loop.epoch_loop.batch_progress.current
+        current: Any = self.trainer.fit_loop.epoch_loop.batch_progress.current
         return bool(current.ready > current.processed)

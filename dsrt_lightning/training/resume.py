@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import lightning
+import lightning.pytorch as pl
 
 from dsrt_lightning.draws.cursor import FORMAT, VERSION
 from dsrt_lightning.errors import StateMismatchError
@@ -135,7 +136,7 @@ def is_draws_state(value: object) -> bool:
     return isinstance(value, Mapping) and value.get("format") in (FORMAT, PARTS_FORMAT)
 
 
-class ExactResume(lightning.Callback):
+class ExactResume(pl.Callback):
     """Registered by the datamodule's ``setup``; see the module's text.
 
     Args:
@@ -148,18 +149,18 @@ class ExactResume(lightning.Callback):
         self._draws = draws
         self._batch_rows = batch_rows
 
-    def on_train_epoch_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Note that nothing of the epoch is in flight."""
         self._draws.note_trained()
 
     def on_train_batch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any, batch_idx: int
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Note that the batch was trained."""
         self._draws.note_trained()
 
     def on_load_checkpoint(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, checkpoint: dict[str, Any]
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Put the counters of ``checkpoint`` right before Lightning restores them.
 
@@ -176,13 +177,13 @@ class ExactResume(lightning.Callback):
             self._repair(fit_loop, state, trainer.world_size)
         except (KeyError, TypeError) as error:
             warnings.warn(
-                f"Lightning {lightning.__version__} lays out its loop counters in a way unknown to dsrt_lightning "
+                f"Lightning {version('lightning')} lays out its loop counters in a way unknown to dsrt_lightning "
                 f"({error!r}): the draws resume, but Lightning's epoch and batch counters stay as they are",
                 stacklevel=2,
             )
         _drop_loader_states(fit_loop.get("state_dict", {}))
 
-    def _find_state(self, trainer: lightning.Trainer, checkpoint: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _find_state(self, trainer: pl.Trainer, checkpoint: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Return our state; hand it to the draws where Lightning's key for the datamodule has another name."""
         key = type(trainer.datamodule).__qualname__  # type: ignore[attr-defined]
         if is_draws_state(checkpoint.get(key)):
