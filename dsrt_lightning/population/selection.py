@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dsrt_lightning.errors import EmptyPopulationError, MetadataError, WeightError
+from dsrt_lightning.population.threads import map_in_threads
 from dsrt_lightning.population.wording import BUILT_IN, IDS, listing
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from dsrt_lightning.store.cache_set import CacheSet
 
-_ROWS_PER_SLICE = 1 << 16  # the ids of a slice stay in the processor's cache
+_ROWS_PER_PIECE = 1 << 16
 
 
 class Selection(NamedTuple):
@@ -86,36 +87,48 @@ def _check_columns(frame: pl.DataFrame, where: str) -> None:
 def _record_numbers(caches: CacheSet, frame: pl.DataFrame, where: str) -> NDArray[np.int64]:
     """Return the record number of each row, int64 ``[P]``, with one search for each run of equal cache ids."""
     known = np.array([cache.cache_id for cache in caches.caches])
-    sizes = np.array([cache.num_records for cache in caches.caches])
+    sizes = np.array([cache.num_records for cache in caches.caches], np.uint64)
     bases = np.array(caches.bases)
     numbers = np.empty(frame.height, np.int64)
-    done = 0
-    for cache_ids, sample_ids in _slices(frame):
+
+    def fill(piece: _Ids) -> bool:
+        cache_ids, sample_ids = piece.cache_ids, piece.sample_ids
         starts = np.concatenate([[0], np.flatnonzero(cache_ids[1:] != cache_ids[:-1]) + 1])
         ordinals = np.searchsorted(known, cache_ids[starts]).clip(max=len(known) - 1)
-        run_sizes = np.where(known[ordinals] == cache_ids[starts], sizes[ordinals], 0)
+        run_sizes = np.where(known[ordinals] == cache_ids[starts], sizes[ordinals], 0).astype(np.uint64)
         run_bases = bases[ordinals]
         if len(starts) > 1:
             lengths = np.diff(starts, append=len(cache_ids))
             run_sizes, run_bases = np.repeat(run_sizes, lengths), np.repeat(run_bases, lengths)
-        if not (sample_ids.view(np.uint64) < run_sizes.view(np.uint64)).all():  # a negative one is very large
-            raise MetadataError(f"{where}: {_unknown_ids(caches, frame)}")
-        np.add(sample_ids, run_bases, out=numbers[done : done + len(sample_ids)])
-        done += len(sample_ids)
+        np.add(sample_ids, run_bases, out=numbers[piece.start : piece.start + len(sample_ids)])
+        return bool((sample_ids.view(np.uint64) < run_sizes).all())  # a negative one is very large
+
+    if not all(map_in_threads(fill, list(_pieces(frame)))):
+        raise MetadataError(f"{where}: {_unknown_ids(caches, frame)}")
     return numbers
 
 
-def _slices(frame: pl.DataFrame) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield the ids in pieces that stay in the processor's cache, without a copy where both are cut alike."""
+class _Ids(NamedTuple):
+    """The ids of rows that follow each other from ``start`` on."""
+
+    start: int
+    cache_ids: NDArray[np.int64]
+    sample_ids: NDArray[np.int64]
+
+
+def _pieces(frame: pl.DataFrame) -> Iterator[_Ids]:
+    """Yield all ids in pieces that fit the processor's cache, as views where both columns are cut alike."""
     columns = [frame.get_column(name) for name in IDS]
     chunks = [column.get_chunks() for column in columns]
     if [len(chunk) for chunk in chunks[0]] != [len(chunk) for chunk in chunks[1]]:
         chunks = [[column.rechunk()] for column in columns]
+    start = 0
     for pair in zip(*chunks, strict=True):
         cache_ids, sample_ids = (chunk.to_numpy().astype(np.int64, copy=False) for chunk in pair)
-        for start in range(0, len(cache_ids), _ROWS_PER_SLICE):
-            window = slice(start, start + _ROWS_PER_SLICE)
-            yield cache_ids[window], sample_ids[window]
+        for offset in range(0, len(cache_ids), _ROWS_PER_PIECE):
+            window = slice(offset, offset + _ROWS_PER_PIECE)
+            yield _Ids(start + offset, cache_ids[window], sample_ids[window])
+        start += len(cache_ids)
 
 
 def _wrong_weights(frame: pl.DataFrame) -> str:

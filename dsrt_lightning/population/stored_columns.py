@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsrt_lightning._core import crc32c
 from dsrt_lightning.errors import CorruptCacheError
+from dsrt_lightning.population.threads import map_in_threads
 from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.manifest import METADATA
 
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 
 _REMEDY = "restore or rebuild the cache"
-_MIN_BATCHES_FOR_THREADS = 16
 
 
 class ArrowRows:
@@ -112,12 +109,7 @@ def _validate(batches: Sequence[pa.RecordBatch]) -> None:
     Raises:
         pyarrow.ArrowInvalid: Something is wrong.
     """
-    if len(batches) < _MIN_BATCHES_FOR_THREADS:
-        for batch in batches:
-            batch.validate(full=True)
-        return
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        deque(pool.map(lambda batch: batch.validate(full=True), batches), maxlen=0)
+    map_in_threads(lambda batch: batch.validate(full=True), batches)
 
 
 def map_file(path: Path) -> pa.Buffer:
