@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from damage import flip_byte, truncate
+from hypothesis import given
+from hypothesis import strategies as st
+from raw_caches import write_cache
+
+from dsrt_lightning._core import BatchReader, RawReader, RecordLayout, ShardSet
+from dsrt_lightning.errors import CorruptCacheError
+
+COUNT = 300
+IMAGES = np.random.default_rng(0).integers(0, 255, (COUNT, 5, 7), dtype=np.uint8)
+LAYOUT = RecordLayout([("image", 1, [5, 7]), ("label", 8, [])])
+RECORDS = [IMAGES[i].tobytes() + bytes(5) + np.int64(i).tobytes() for i in range(COUNT)]
+OPTIONS: dict[str, Any] = {"threads": 2, "max_batches": 4, "max_bytes": 1 << 20}
+
+
+@pytest.fixture
+def shards(tmp_path: Path) -> ShardSet:
+    return ShardSet([write_cache(tmp_path / "a", RECORDS, shard_bytes=4000)], "first")
+
+
+@pytest.fixture
+def reader(shards: ShardSet) -> BatchReader:
+    return BatchReader(shards, LAYOUT, [1, 0], **OPTIONS)
+
+
+def check(batch: list[Any], rows: np.ndarray) -> None:
+    (labels, label_extents, label_shape), (images, image_extents, image_shape) = batch
+    assert label_extents is None
+    assert image_extents is None
+    assert (label_shape, image_shape) == ((), (5, 7))
+    assert images.dtype == labels.dtype == np.uint8
+    assert (labels.view(np.int64)[:, 0] == rows).all()
+    assert (images.reshape(-1, 5, 7) == IMAGES[rows]).all()
+
+
+@pytest.mark.parametrize("level", [None, 3])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches_come_in_submission_order(tmp_path: Path, threads: int, level: int | None) -> None:
+    shards = ShardSet([write_cache(tmp_path / "a", RECORDS, level=level)], "first")
+    reader = BatchReader(shards, LAYOUT, [1, 0], **{**OPTIONS, "threads": threads})
+    rng = np.random.default_rng(1)
+    submitted: list[np.ndarray] = []
+    for size in [1, 64, 300, 0, 5000, 2, 64, 64, 64]:
+        submitted.append(rng.integers(0, COUNT, size))
+        reader.submit(submitted[-1])
+        if not reader.can_submit():
+            check(reader.next(), submitted.pop(0))
+    assert reader.pending == len(submitted)
+    for rows in submitted:
+        check(reader.next(), rows)
+    stats = reader.stats()
+    assert (stats["batches"], stats["records"]) == (9, 5559)
+    assert stats["bytes"] >= 5559 * 43
+    assert stats["read_ns"] > 0
+
+
+def test_submitted_rows_are_copied(reader: BatchReader) -> None:
+    rows = np.arange(100)
+    reader.submit(rows)
+    rows[:] = 0
+    check(reader.next(), np.arange(100))
+
+
+@given(st.data())
+def test_ragged_batches_equal_padding_by_hand(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    shapes = data.draw(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))
+    wanted = data.draw(st.permutations([0, 1, 2]))
+    level = data.draw(st.sampled_from([None, 1]))
+    layout = RecordLayout([("x", 2, [None, 2, None]), ("y", 4, [None]), ("z", 8, [])])
+    arrays = []
+    for i, (a, b, c) in enumerate(shapes):
+        x = np.arange(a * 2 * b, dtype=np.uint16).reshape(a, 2, b) + 1
+        arrays.append((x, np.arange(c, dtype=np.int32) - i, np.float64(i)))
+
+    def record(i: int) -> bytes:
+        x, y, z = arrays[i]
+        parts = np.array([x.shape[0], x.shape[2], y.shape[0]], np.uint64).tobytes()
+        for array in (x, y, z):
+            parts += bytes(-len(parts) % array.itemsize) + array.tobytes()
+        return parts
+
+    directory = tmp_path_factory.mktemp("ragged") / "a"
+    shards = ShardSet([write_cache(directory, map(record, range(len(shapes))), level=level)], "first")
+    reader = BatchReader(shards, layout, wanted, **OPTIONS)
+    rows = np.array(data.draw(st.lists(st.integers(0, len(shapes) - 1), max_size=20)), np.int64)
+    reader.submit(rows)
+    for field, (raw, extents, shape) in zip(wanted, reader.next(), strict=True):
+        chosen = [np.asarray(arrays[row][field]) for row in rows]
+        dtype = (np.uint16, np.int32, np.float64)[field]
+        padded = raw.view(dtype).reshape(len(rows), *shape) if raw.size else np.empty((len(rows), *shape), dtype)
+        longest = tuple(max((array.shape[axis] for array in chosen), default=size) for axis, size in enumerate(shape))
+        assert shape == longest
+        for array, found in zip(chosen, padded, strict=True):
+            expected = np.zeros(shape, dtype)
+            expected[tuple(slice(size) for size in array.shape)] = array
+            assert np.array_equal(found, expected)
+        if field == 2:
+            assert extents is None
+        else:
+            ragged = (0, 2) if field == 0 else (0,)
+            assert extents is not None
+            assert extents.tolist() == [[array.shape[axis] for axis in ragged] for array in chosen]
+
+
+@pytest.mark.parametrize("level", [None, 3])
+def test_whole_records_are_views_in_order(tmp_path: Path, level: int | None) -> None:
+    shards = ShardSet([write_cache(tmp_path / "a", RECORDS, level=level)], "first")
+    reader = RawReader(shards, **OPTIONS)
+    rows = np.random.default_rng(2).integers(0, COUNT, 2000)
+    reader.submit(rows)
+    views = reader.next()
+    del shards, reader
+    gc.collect()
+    assert [bytes(view) for view in views] == [RECORDS[row] for row in rows]
+    assert all(view.readonly for view in views)
+
+
+def test_arrays_are_the_callers_own(reader: BatchReader) -> None:
+    reader.submit(np.arange(64))
+    (labels, _, _), (images, _, _) = reader.next()
+    assert labels.flags.writeable
+    assert images.flags.writeable
+    assert labels.ctypes.data % 64 == images.ctypes.data % 64 == 0
+    kept = images.copy()
+    for _ in range(20):
+        reader.submit(np.arange(100, 164))
+        reader.next()
+    reader.close()
+    del reader
+    gc.collect()
+    assert (images == kept).all()
+
+
+def test_memory_of_dropped_batches_is_used_again(reader: BatchReader) -> None:
+    addresses = set()
+    for _ in range(50):
+        reader.submit(np.arange(64))
+        (labels, _, _), (images, _, _) = reader.next()
+        addresses.add(images.ctypes.data)
+        del labels, images
+    assert len(addresses) <= 2
+
+
+def test_corrupt_record_is_reported_in_its_batch_and_later_ones_stay_readable(tmp_path: Path) -> None:
+    shards = ShardSet([write_cache(tmp_path / "a", RECORDS)], "first")
+    flip_byte(tmp_path / "a/shards/000000.bin", 42 * 48)
+    reader = BatchReader(shards, LAYOUT, [1, 0], **OPTIONS)
+    for rows in (np.arange(42), np.arange(40, 50), np.arange(43, 90)):
+        reader.submit(rows)
+    check(reader.next(), np.arange(42))
+    with pytest.raises(CorruptCacheError, match=r"a/shards/000000.bin: record 42 has checksum 0x\w+ but 0x\w+ is"):
+        reader.next()
+    check(reader.next(), np.arange(43, 90))
+
+
+def test_shard_truncated_under_the_reader_fails_the_batch_and_not_the_process(tmp_path: Path) -> None:
+    shards = ShardSet([write_cache(tmp_path / "a", [bytes(4096)] * 64)], "first")
+    reader = BatchReader(shards, RecordLayout([("x", 1, [4096])]), [0], **OPTIONS)
+    reader.submit(np.arange(64))
+    reader.next()
+    truncate(tmp_path / "a/shards/000000.bin", by=4096)
+    reader.submit(np.arange(64))
+    with pytest.raises(CorruptCacheError, match="record 63 cannot be read, the file has 258048 bytes but had 262144"):
+        reader.next()
+
+
+def test_removed_shard_stays_readable_while_it_is_open(tmp_path: Path) -> None:
+    shards = ShardSet([write_cache(tmp_path / "a", RECORDS)], "always")
+    reader = BatchReader(shards, LAYOUT, [1, 0], **OPTIONS)
+    reader.submit(np.arange(1))
+    check(reader.next(), np.arange(1))
+    (tmp_path / "a/shards/000000.bin").unlink()
+    reader.submit(np.arange(COUNT))
+    check(reader.next(), np.arange(COUNT))
+
+
+def test_record_that_does_not_fit_the_schema_is_refused_with_both_sizes(shards: ShardSet) -> None:
+    reader = BatchReader(shards, RecordLayout([("image", 1, [5, 8])]), [0], **OPTIONS)
+    reader.submit(np.array([7]))
+    with pytest.raises(CorruptCacheError, match="record 7 has 48 bytes but the schema says 40;"):
+        reader.next()
+    huge = BatchReader(shards, RecordLayout([("image", 1, [1 << 40])]), [0], **OPTIONS)
+    huge.submit(np.array([7]))
+    with pytest.raises(CorruptCacheError, match="record 7 has 48 bytes but the schema says 1099511627776;"):
+        huge.next()
+
+
+def test_misuse_is_refused(shards: ShardSet, reader: BatchReader) -> None:
+    with pytest.raises(ValueError, match="no batch is pending"):
+        reader.next()
+    with pytest.raises(IndexError, match=r"row 300 is outside \[0, 300\)"):
+        reader.submit(np.array([0, 300]))
+    with pytest.raises(TypeError):
+        reader.submit([1, 2])  # type: ignore[arg-type]
+    for _ in range(4):
+        reader.submit(np.array([0]))
+    with pytest.raises(ValueError, match="4 batches are pending and max_batches is 4; take one first"):
+        reader.submit(np.array([0]))
+    reader.close()
+    reader.close()
+    with pytest.raises(ValueError, match="the reader is closed"):
+        reader.next()
+    with pytest.raises(ValueError, match=r"field 2 is outside \[0, 2\)"):
+        BatchReader(shards, LAYOUT, [2], **OPTIONS)
+    with pytest.raises(
+        ValueError, match="threads is 0, max_batches is 4, max_bytes is 1048576; each must be at least 1"
+    ):
+        BatchReader(shards, LAYOUT, [0], **{**OPTIONS, "threads": 0})
+    with pytest.raises(ValueError, match="field 'a' has items of 3 bytes; choose 1, 2, 4, 8 or 16"):
+        RecordLayout([("a", 3, [])])
+
+
+def num_threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_readers_dropped_after_one_batch_leave_no_threads_or_descriptors(shards: ShardSet) -> None:
+    before = num_threads(), len(os.listdir("/proc/self/fd"))
+    for _ in range(300):
+        reader = BatchReader(shards, LAYOUT, [0], **OPTIONS)
+        for _ in range(4):
+            reader.submit(np.arange(64))
+        reader.next()
+    del reader
+    assert (num_threads(), len(os.listdir("/proc/self/fd"))) == before
+
+
+# From Python 3.12 on, os.fork() warns of what these tests are about.
+in_many_threads = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Exit status of ``work`` in a forked child, 0 if it returned."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # A hang ends as a failure.
+        try:
+            work()
+        finally:
+            os._exit(int(sys.exc_info()[0] is not None))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@in_many_threads
+def test_forked_child_is_refused_at_once_and_may_make_its_own_reader(shards: ShardSet, reader: BatchReader) -> None:
+    for _ in range(4):
+        reader.submit(np.arange(COUNT))
+    inherited: list[Any] = [reader.next()]
+
+    def work() -> None:
+        refusal = "opened before a fork, .* open it in the worker, or start workers with spawn or forkserver"
+        for call in (reader.next, lambda: reader.submit(np.arange(3)), reader.can_submit):
+            with pytest.raises(RuntimeError, match=refusal):
+                call()
+        reader.close()
+        inherited.clear()
+        own = BatchReader(shards, LAYOUT, [1, 0], **OPTIONS)
+        own.submit(np.arange(COUNT))
+        check(own.next(), np.arange(COUNT))
+
+    assert [in_child(work) for _ in range(10)] == [0] * 10
+    check(reader.next(), np.arange(COUNT))
+
+
+@in_many_threads
+def test_forked_child_may_drop_the_reader(shards: ShardSet) -> None:
+    readers = [BatchReader(shards, LAYOUT, [1, 0], **OPTIONS)]
+    readers[0].submit(np.arange(COUNT))
+    assert [in_child(readers.clear) for _ in range(10)] == [0] * 10
+    check(readers[0].next(), np.arange(COUNT))
+
+
+@pytest.fixture
+def slow_reader(tmp_path: Path) -> RawReader:
+    """Whose batches take long and little memory: the same large record is checked again and again."""
+    files = write_cache(tmp_path / "large", [bytes(1 << 24)], shard_bytes=1 << 25)
+    return RawReader(ShardSet([files], "always"), **OPTIONS)
+
+
+def test_waiting_consumer_lets_other_threads_run(slow_reader: RawReader) -> None:
+    go, steps = threading.Event(), []
+
+    def step() -> None:
+        go.wait()
+        steps.append(1)
+
+    thread = threading.Thread(target=step)
+    thread.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # From here on this thread runs until it lets go of the GIL by itself.
+    try:
+        slow_reader.submit(np.zeros(200, np.int64))
+        go.set()
+        slow_reader.next()
+        steps_while_waiting = len(steps)
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert steps_while_waiting == 1
+
+
+def test_signal_handler_ends_a_waiting_next(slow_reader: RawReader) -> None:
+    def interrupt(signum: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        slow_reader.submit(np.zeros(100_000, np.int64))
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(KeyboardInterrupt):
+            slow_reader.next()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert slow_reader.pending == 1
+
+
+def test_interpreter_exits_cleanly_with_a_half_consumed_reader(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+import numpy as np
+from dsrt_lightning._core import RawReader, ShardSet
+from raw_caches import write_cache
+files = write_cache(Path(sys.argv[1]), [bytes(100)] * 1000, level=3)
+reader = RawReader(ShardSet([files], "first"), threads=2, max_batches=8, max_bytes=1 << 20)
+for _ in range(8):
+    reader.submit(np.arange(1000))
+views = reader.next()
+print(len(views))
+"""
+    paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "1000\n", "")
