@@ -22,6 +22,7 @@ demo: core
 	$(BIN)/python examples/digits/demo.py
 
 test: core
+	$(BIN)/cmake --build $(BUILD)
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure
 	$(BIN)/python -m pytest
 
@@ -37,7 +38,7 @@ clean:
 	rm -rf .venv build dsrt_lightning/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 core: $(BUILD)/build.ninja
-	@$(BIN)/cmake --build $(BUILD)
+	$(BIN)/cmake --build $(BUILD) --target _core
 
 $(BUILD)/build.ninja: .venv/installed
 	$(CMAKE) -B $(BUILD) -DDSRT_WERROR=OFF -DDSRT_INPLACE=ON
@@ -48,5 +49,5 @@ $(BUILD)/build.ninja: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q -c constraints.txt scikit-build-core pybind11 cmake ninja
 	$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation \
-		-C wheel.cmake=false -C editable.mode=inplace -e '.[test,dev]'
+		--config-settings wheel.cmake=false --config-settings editable.mode=inplace -e '.[test,dev]'
 	touch $@
