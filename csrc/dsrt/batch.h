@@ -7,6 +7,7 @@
 // Errors   prepare() and run() throw; the batch is then dropped.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -81,6 +82,8 @@ struct GatherPlan {
   RecordLayout layout;
   std::vector<std::size_t> fields;  // numbers of those to gather
   std::shared_ptr<BufferPool> pool;
+  // Whether a record of a fixed layout's size was found: until then its size is only a claim.
+  mutable std::atomic<bool> is_proven = false;
 };
 
 // A batch of fixed or ragged records, as `plan->layout` says.

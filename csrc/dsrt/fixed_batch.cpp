@@ -24,17 +24,7 @@ FixedBatch::FixedBatch(std::shared_ptr<const GatherPlan> plan, std::vector<std::
 }
 
 void FixedBatch::prepare(std::size_t, RecordReader& reader) {
-  if (num_records() > 0) {
-    std::vector<std::byte> frame;
-    Record first;
-    reader.visit(rows(0, 1), [&](std::size_t, const Record& record) {
-      if (reader.is_compressed(record)) reader.append_frame(record, frame);
-      first = record;
-    });
-    const bool compressed = reader.is_compressed(first);
-    check_size(reader.shards(), first,
-               compressed ? reader.raw_bytes(first, frame) : first.stored_bytes);
-  }
+  if (num_records() > 0 && !plan_->is_proven) prove_size(reader);
   const std::shared_ptr<std::byte> block = plan_->pool->take(block_.bytes());
   for (std::size_t i = 0; i < plan_->fields.size(); ++i) {
     const std::size_t field = plan_->fields[i];
@@ -44,6 +34,18 @@ void FixedBatch::prepare(std::size_t, RecordReader& reader) {
     fields_.push_back(
         {{block, target}, bytes, plan_->layout.fields()[field].shape, nullptr, 0, {}});
   }
+}
+
+void FixedBatch::prove_size(RecordReader& reader) const {
+  std::vector<std::byte> frame;
+  Record first;
+  reader.visit(rows(0, 1), [&](std::size_t, const Record& record) {
+    if (reader.is_compressed(record)) reader.append_frame(record, frame);
+    first = record;
+  });
+  check_size(reader.shards(), first,
+             reader.is_compressed(first) ? reader.raw_bytes(first, frame) : first.stored_bytes);
+  plan_->is_proven = true;
 }
 
 void FixedBatch::run(std::size_t, std::size_t begin, std::size_t end, RecordReader& reader) {

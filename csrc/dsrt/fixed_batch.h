@@ -1,7 +1,7 @@
 // fixed_batch.h: records of one size, gathered in a single pass from the maps to the batch.
 //
 // A record is copied and checked in pieces that stay in the first-level cache, so memory is read
-// once. The allocation is believed only after the first record proved to have the layout's size.
+// once.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,8 @@ class FixedBatch : public ArrayBatch {
     std::byte* row(std::size_t i) const { return target + i * (end - begin); }
   };
 
+  // Reads the first record: memory is taken only for sizes that the files bear out.
+  void prove_size(RecordReader& reader) const;
   void check_size(const ShardSet& shards, const Record& record, std::uint64_t bytes) const;
   void scatter(const std::byte* record, std::size_t row) const;
   std::uint32_t scatter_and_checksum(std::span<const std::byte> record, std::size_t row) const;

@@ -1,6 +1,5 @@
 #include "dsrt/record_reader.h"
 
-#include <limits>
 #include <string>
 
 #include "dsrt/crc32c.h"
@@ -28,8 +27,7 @@ auto named(const ShardSet& shards, const Record& record, Work work) {
 
 }  // namespace
 
-RecordReader::RecordReader(std::shared_ptr<const ShardSet> shards)
-    : shards_(std::move(shards)), decompressor_cache_(std::numeric_limits<std::size_t>::max()) {}
+RecordReader::RecordReader(std::shared_ptr<const ShardSet> shards) : shards_(std::move(shards)) {}
 
 void RecordReader::verify_in_place(const Record& record) const {
   if (shards_->must_check(record)) {
@@ -64,11 +62,12 @@ std::uint64_t RecordReader::raw_bytes(const Record& record,
 
 void RecordReader::decompress(const Record& record, std::span<const std::byte> frame,
                               std::span<std::byte> raw) {
-  if (record.cache != decompressor_cache_) {
-    decompressor_.use(shards_->dictionary(record.cache));
+  if (!decompressor_ || record.cache != decompressor_cache_) {
+    if (!decompressor_) decompressor_.emplace();
+    decompressor_->use(shards_->dictionary(record.cache));
     decompressor_cache_ = record.cache;
   }
-  named(*shards_, record, [&] { decompressor_.decompress(frame, raw, ""); });
+  named(*shards_, record, [&] { decompressor_->decompress(frame, raw, ""); });
 }
 
 RawRecords RecordReader::read(std::span<const std::int64_t> rows, BufferPool& pool) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -77,8 +78,8 @@ class RecordReader {
   }
 
   std::shared_ptr<const ShardSet> shards_;
-  Decompressor decompressor_;
-  std::size_t decompressor_cache_;  // whose dictionary the decompressor uses
+  std::optional<Decompressor> decompressor_;  // made for the first compressed record
+  std::size_t decompressor_cache_ = 0;        // whose dictionary it uses
 };
 
 }  // namespace dsrt
