@@ -7,8 +7,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
 
-from dsrt_lightning import open_dataset
+from dsrt_lightning import DatasetRTDataModule, open_dataset
 from dsrt_lightning.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +57,19 @@ def test_help_ends_with_a_command_that_works(dsrt, command: str) -> None:
     assert shown.code == 0
     program, *arguments = shown.out.rstrip().splitlines()[-1].split()
     assert program == "dsrt"
+    if command == "trace":
+        save_checkpoint(arguments[1], arguments[3])
     assert dsrt(*arguments).code == 0
+
+
+def save_checkpoint(config: str, path: str) -> None:
+    """Save what `dsrt trace` reads of a checkpoint, before the first batch of a run."""
+    datamodule = DatasetRTDataModule(config)
+    datamodule.setup("fit")
+    datamodule.train_dataloader()
+    progress = {"epoch_loop.batch_progress": {"total": {"processed": 0}}}
+    Path(path).parent.mkdir()
+    torch.save({"loops": {"fit_loop": progress}, "DatasetRTDataModule": datamodule.state_dict()}, path)
 
 
 def test_help_of_the_command_itself_ends_with_a_command_that_works(dsrt) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+import yaml
 from resume_scenarios import Scenario, Stop, build_numbers, datamodule, fit
 
+from dsrt_lightning.cli import main
 from dsrt_lightning.errors import ConfigError, StateMismatchError
 from dsrt_lightning.training.trace import trace
 
@@ -43,3 +45,49 @@ def test_a_trace_splits_batches_over_ranks(tmp_path, cache):
 def test_a_checkpoint_without_our_state_cannot_be_traced(cache):
     with pytest.raises(StateMismatchError, match=r"no dsrt\.draws state"):
         list(trace(datamodule(Scenario(), cache), {"state_dict": {}}, range(1)))
+
+
+# The command
+
+
+@pytest.fixture
+def run_files(tmp_path, cache):
+    scenario = Scenario(batch_size=4)
+    fit(scenario, cache, [], Stop("step", 2, tmp_path / "run.ckpt"), None)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(datamodule(scenario, cache).cfg.plain()))
+    return tmp_path
+
+
+def test_the_command_prints_a_line_a_batch_and_rank(run_files, capsys):
+    arguments = ["--checkpoint", str(run_files / "run.ckpt"), "--steps", "1:3", "--ranks", "2"]
+    assert main(["trace", str(run_files / "run.yaml"), *arguments]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if "numbers:" in line]
+    assert [(line[0], line[1], line[4]) for line in lines] == [
+        ("train", "1", "0"),
+        ("train", "1", "1"),
+        ("train", "2", "0"),
+        ("train", "2", "1"),
+    ]
+
+
+@pytest.mark.parametrize("steps", ["3:3", "a:b", "-1:2", "1:x"])
+def test_wrong_steps_are_a_usage_error(run_files, capsys, steps):
+    with pytest.raises(SystemExit) as exit_:
+        main(["trace", str(run_files / "run.yaml"), "--checkpoint", "c", f"--steps={steps}"])
+    assert exit_.value.code == 2
+    assert repr(steps) in capsys.readouterr().err
+
+
+def test_a_missing_checkpoint_is_named(run_files, capsys):
+    assert main(["trace", str(run_files / "run.yaml"), "--checkpoint", "nowhere.ckpt", "--steps", "1"]) == 1
+    assert "nowhere.ckpt" in capsys.readouterr().err
+
+
+def test_a_checkpoint_of_other_rules_is_refused_with_both_sizes(run_files, capsys):
+    config = yaml.safe_load((run_files / "run.yaml").read_text())
+    config["rules"][0] = {"head": 12}
+    (run_files / "other.yaml").write_text(yaml.safe_dump(config))
+    assert main(["trace", str(run_files / "other.yaml"), "--checkpoint", str(run_files / "run.ckpt"), "--steps", "1"])
+    error = capsys.readouterr().err
+    assert "20 rows" in error
+    assert "12 rows" in error

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from dsrt_lightning.draws.batch_plan import BatchPlan
 from dsrt_lightning.draws.cursor import check_state
 from dsrt_lightning.errors import ConfigError, StateMismatchError
@@ -17,6 +19,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dsrt_lightning.loading.view import View
+
+
+def read_checkpoint(path: str) -> dict[str, Any]:
+    """Return a checkpoint, read without running code that it may contain.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    loaded: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    return loaded
 
 
 @dataclass(frozen=True)
