@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "dsrt/map_report.h"
+
 namespace dsrt {
 
 namespace {
@@ -28,6 +30,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
     pthread_sigmask(SIG_SETMASK, &static_cast<const ucontext_t*>(context)->uc_sigmask, nullptr);
     siglongjmp(guard->jump, 1);
   }
+  if (is_fault) report_lost_page(reinterpret_cast<std::uintptr_t>(info->si_addr));
   const bool is_ignored = handler_before.sa_handler == SIG_IGN;
   if ((handler_before.sa_flags & SA_SIGINFO) != 0) {
     handler_before.sa_sigaction(signal, info, context);

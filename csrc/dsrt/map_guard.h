@@ -2,7 +2,8 @@
 //
 // A page that the file no longer covers (truncated after it was mapped) or that the disk cannot
 // deliver raises SIGBUS in the thread that touches it. A handler, installed once for the process,
-// jumps out of the guarded body of that thread; every other SIGBUS goes to the handler before it.
+// jumps out of the guarded body of that thread; of every other SIGBUS it writes which file was lost
+// (map_report.h), and passes it to the handler before it.
 //
 // Threads  Any number of threads may be inside read_guarded(), each with its own body.
 // Limits   While it reads a map, the body and what it calls must hold no object whose destructor

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -12,17 +12,34 @@ namespace dsrt {
 
 namespace {
 
+// How many times the bytes of its records a padded batch may take, or as often as it has records,
+// which arrays of one ragged axis never exceed. What a record claims about axes beside an empty one
+// must not ask for more memory than the files' sizes account for.
+constexpr std::uint64_t max_padding = 1024;
+constexpr std::uint64_t least_padded_bytes = std::uint64_t{1} << 20;
+
 // Bytes from one index of each axis to the next, for an array in C order; front() is the whole
-// array. Throws std::bad_alloc if they overflow.
-void fill_strides(std::span<const std::uint64_t> extents, std::uint64_t item_bytes,
+// array. Returns whether they can be told without an overflow.
+bool fill_strides(std::span<const std::uint64_t> extents, std::uint64_t item_bytes,
                   std::vector<std::uint64_t>& strides) {
   strides.resize(extents.size() + 1);
   strides.back() = item_bytes;
   for (std::size_t axis = extents.size(); axis-- > 0;) {
-    if (__builtin_mul_overflow(strides[axis + 1], extents[axis], &strides[axis])) {
-      throw std::bad_alloc();
-    }
+    if (__builtin_mul_overflow(strides[axis + 1], extents[axis], &strides[axis])) return false;
   }
+  return true;
+}
+
+[[noreturn]] void refuse_padding(const ArrayField& field, std::span<const std::uint64_t> shape,
+                                 std::uint64_t most_times, std::uint64_t raw_bytes) {
+  std::string axes;
+  for (const std::uint64_t extent : shape) {
+    axes += (axes.empty() ? "" : ", ") + std::to_string(extent);
+  }
+  throw std::length_error("field '" + field.name + "' padded to [" + axes +
+                          "], the longest of the batch, takes more than " +
+                          std::to_string(most_times) + " times the " + std::to_string(raw_bytes) +
+                          " bytes of its records; put records of like shapes into a batch");
 }
 
 // The extents of all axes of `field`, given those of its ragged ones.
@@ -112,6 +129,12 @@ void RaggedBatch::allocate() {
     std::uint64_t& axis = longest[i % longest.size()];
     axis = std::max(axis, extents_[i]);
   }
+  std::uint64_t raw_bytes = 0;
+  for (const RawRecords& slice : slices_) {
+    for (const std::span<const std::byte> record : slice.bytes) raw_bytes += record.size();
+  }
+  const std::uint64_t most_times = std::max<std::uint64_t>(max_padding, num_records());
+  const std::uint64_t most_bytes = std::max(most_times * raw_bytes, least_padded_bytes);
   BlockPlan block;
   std::vector<std::uint64_t> shape;
   std::vector<std::size_t> data_offsets;
@@ -120,7 +143,12 @@ void RaggedBatch::allocate() {
     const ArrayField& field = layout.fields()[i];
     FieldArray array;
     fill_extents(field, longest.data() + layout.first_ragged_axis(i), shape);
-    fill_strides(shape, field.item_bytes, array.strides);
+    std::uint64_t padded_bytes = 0;
+    if (!fill_strides(shape, field.item_bytes, array.strides) ||
+        __builtin_mul_overflow(array.strides.front(), num_records(), &padded_bytes) ||
+        padded_bytes > most_bytes) {
+      refuse_padding(field, shape, most_times, raw_bytes);
+    }
     array.shape.assign(shape.begin(), shape.end());
     array.row_bytes = array.strides.front();
     array.num_ragged_axes = field.num_ragged_axes();

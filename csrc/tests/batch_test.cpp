@@ -1,6 +1,7 @@
 #include "dsrt/batch.h"
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -145,6 +146,22 @@ void test_whole_records_come_in_order() {
   }
 }
 
+void test_padding_that_the_records_do_not_account_for_is_refused() {
+  const TempDirectory root;
+  const RecordLayout layout({{"grid", 4, {ragged, ragged}}});
+  const auto empty = [](std::uint64_t rows, std::uint64_t columns) {
+    return bytes_of(rows) + bytes_of(columns);
+  };
+  const TinyCache cache(root.file("a"), {empty(0, 3), empty(std::uint64_t{1} << 40, 0)});
+  Bench bench(cache.files(), layout, {0});
+  bench.submit({0, 1});
+  CHECK_THROWS_WITH(bench.next(), std::length_error,
+                    "field 'grid' padded to [1099511627776, 3], the longest of the batch, takes "
+                    "more than 1024 times the 32 bytes of its records");
+  bench.submit({0, 0});
+  CHECK_EQ(bench.next()->fields()[0].shape[1], 3);
+}
+
 }  // namespace
 }  // namespace dsrt
 
@@ -155,5 +172,6 @@ int main() {
   dsrt::test_ragged_fields_are_padded_with_zeros_to_the_longest();
   dsrt::test_axes_are_padded_inside_an_array_too();
   dsrt::test_records_that_do_not_fit_the_layout_are_refused();
+  dsrt::test_padding_that_the_records_do_not_account_for_is_refused();
   dsrt::test_whole_records_come_in_order();
 }
