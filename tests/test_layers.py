@@ -17,8 +17,8 @@ LAYERS = ("store", "population", "draws", "loading", "training")
 FOUNDATIONS = {"errors", "_core"}
 # Third-party module -> the places that may import it.
 RESERVED = {
-    "polars": ("store", "population", "cli"),
-    "torch": ("loading", "training"),
+    "polars": ("store", "population"),
+    "torch": ("loading", "training", "cli"),
     "lightning": ("training",),
     "torchdata": ("loading/nodes.py",),
 }
