@@ -59,6 +59,8 @@ class Scenario:
     """One run and its interruptions.
 
     Attributes:
+        batch_size: Rows of a global batch.
+        ranks: Number of ranks of the run, then of each resume, in turn; simulated one after the other.
         stops: Moments and the number of trained batches at which each is due; the run resumes after each.
     """
 
@@ -74,13 +76,18 @@ class Scenario:
     workers: int = 0
     read_estimate: bool = False
     late_restore: bool = False
+    ranks: tuple[int, ...] = (1,)
     stops: tuple[tuple[str, int], ...] = ()
 
 
 def random_scenario(rng: random.Random) -> Scenario:
     """Return a scenario with every property drawn at random."""
     size = rng.randint(6, 40)
-    batch_size = rng.randint(1, min(5, size // 2))
+    ranks = rng.choice(((1,), (1,), (1,), (2,), (2, 1, 2), (1, 2)))
+    batch_size = rng.choice((2, 2, 4)) if 2 in ranks else rng.randint(1, 5)
+    batch_size = min(batch_size, size // 2)
+    if 2 in ranks:
+        batch_size -= batch_size % 2
     sampling = dict(rng.choice(MODES))
     if rng.random() < 0.4:
         sampling["epoch_length"] = rng.randint(max(3, 2 * batch_size), size)
@@ -105,6 +112,7 @@ def random_scenario(rng: random.Random) -> Scenario:
         reload_every_n=rng.choice((0, 0, 0, 1, 2)),
         read_estimate=rng.random() < 0.3,
         late_restore=rng.random() < 0.2,
+        ranks=ranks,
         stops=tuple((rng.choice(MOMENTS), at) for at in due),
     )
 
@@ -178,15 +186,21 @@ class Stop(lightning.Callback):
             self._save(trainer, module)
 
 
-class _LateRestore(SingleDeviceStrategy):
-    """Restores a checkpoint after the loaders exist, as sharded strategies do."""
+class _OneOfRanks(SingleDeviceStrategy):
+    """One rank of several, without the others; nothing here needs their gradients."""
+
+    def __init__(self, rank: int, ranks: int, late_restore: bool) -> None:
+        super().__init__("cpu")
+        self.global_rank, self.world_size = rank, ranks
+        self._late_restore = late_restore
 
     @property
     def restore_checkpoint_after_setup(self) -> bool:
-        return True
+        """Whether a checkpoint is restored after the loaders exist, as sharded strategies do."""
+        return self._late_restore
 
 
-def datamodule(scenario: Scenario, cache: Path) -> DatasetRTDataModule:
+def datamodule(scenario: Scenario, cache: Path, ranks: int = 1) -> DatasetRTDataModule:
     """Return the scenario's datamodule over :func:`build_numbers`' cache."""
     return DatasetRTDataModule(
         {
@@ -195,7 +209,7 @@ def datamodule(scenario: Scenario, cache: Path) -> DatasetRTDataModule:
             "rules": [{"head": scenario.size}, {"weight": {"expr": "score"}}],
             "train": {
                 "sampling": scenario.sampling,
-                "loader": {"batch_size": scenario.batch_size, "workers": scenario.workers},
+                "loader": {"batch_size": scenario.batch_size // ranks, "workers": scenario.workers},
             },
             "val": {"rules": [{"head": 4}], "loader": {"batch_size": 2}},
         }
@@ -218,15 +232,34 @@ def expected_batches(scenario: Scenario, cache: Path, num_batches: int) -> list[
     return batches
 
 
-def fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop | None, resume: Path | None) -> bool:
-    """Run until the end or the stop, noting the ids of trained batches; return whether a checkpoint was made."""
+def fit(
+    scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop | None, resume: Path | None, ranks: int = 1
+) -> bool:
+    """Run until the end or the stop, noting the ids of global batches; return whether a checkpoint was made."""
     logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _fit(scenario, cache, trained, stop, resume)
+    of_ranks: list[list[list[int]]] = []
+    for rank in range(ranks):
+        own: list[list[int]] = [[]] * len(trained)
+        own_stop = stop
+        if stop is not None and rank > 0:
+            own_stop = Stop(stop.moment, stop.due, stop.path.with_suffix(f".{rank}"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _fit_rank(scenario, cache, own, own_stop, resume, rank, ranks)
+        of_ranks.append(own[len(trained) :])
+    trained += [[i for part in parts for i in part] for parts in zip(*of_ranks, strict=True)]
+    return stop is not None and stop.saved is not None
 
 
-def _fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop | None, resume: Path | None) -> bool:
+def _fit_rank(
+    scenario: Scenario,
+    cache: Path,
+    trained: list[list[int]],
+    stop: Stop | None,
+    resume: Path | None,
+    rank: int,
+    ranks: int,
+) -> None:
     model = _Recorder(scenario, trained)
     if stop is not None and stop.moment in ("exception", "sigint", "sigterm"):
         model.interrupt = (stop.moment, stop.due)
@@ -239,7 +272,7 @@ def _fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop |
             limit_train_batches=scenario.limit_train_batches,
             val_check_interval=scenario.val_check_interval,
             reload_dataloaders_every_n_epochs=scenario.reload_every_n,
-            strategy=_LateRestore("cpu") if scenario.late_restore else "auto",
+            strategy=_OneOfRanks(rank, ranks, scenario.late_restore),
             accelerator="cpu",
             devices=1,
             callbacks=[stop] if stop else [],
@@ -250,7 +283,7 @@ def _fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop |
             num_sanity_val_steps=1,
         )
         try:
-            trainer.fit(model, datamodule=datamodule(scenario, cache), ckpt_path=resume, weights_only=True)
+            trainer.fit(model, datamodule=datamodule(scenario, cache, ranks), ckpt_path=resume, weights_only=True)
         except (
             Killed,
             RuntimeError,
@@ -260,7 +293,6 @@ def _fit(scenario: Scenario, cache: Path, trained: list[list[int]], stop: Stop |
         ):
             if stop is None or stop.saved is None:
                 raise
-    return stop is not None and stop.saved is not None
 
 
 def run(scenario: Scenario, cache: Path) -> str | None:
@@ -274,7 +306,7 @@ def run(scenario: Scenario, cache: Path) -> str | None:
         resume: Path | None = None
         for number, (moment, due) in enumerate(scenario.stops):
             stop = Stop(moment, due, Path(folder) / f"{number}.ckpt")
-            if not fit(scenario, cache, trained, stop, resume):
+            if not fit(scenario, cache, trained, stop, resume, scenario.ranks[number % len(scenario.ranks)]):
                 break  # the run ended before the moment came
             assert stop.saved is not None
             del trained[stop.saved :]
@@ -282,7 +314,7 @@ def run(scenario: Scenario, cache: Path) -> str | None:
                 return f"before stop {number} ({moment}): {trained} is not the beginning of {whole}"
             resume = stop.path
         else:
-            fit(scenario, cache, trained, None, resume)
+            fit(scenario, cache, trained, None, resume, scenario.ranks[len(scenario.stops) % len(scenario.ranks)])
     if trained != whole:
         return f"resumed: {trained}; uninterrupted: {whole}"
     return None

@@ -31,5 +31,10 @@ def test_a_random_run_with_random_interruptions_resumes_exactly(cache, seed):
     assert run(scenario, cache) is None, scenario
 
 
+def test_a_run_that_moves_between_two_ranks_and_one_resumes_exactly(cache):
+    stops = (("step", 3), ("exception", 8), ("epoch_end", 10))
+    assert run(Scenario(batch_size=4, max_epochs=4, ranks=(2, 1, 2), stops=stops), cache) is None
+
+
 def test_a_resume_with_worker_processes_is_exact(cache):
     assert run(Scenario(workers=2, max_epochs=2, stops=(("exception", 8),)), cache) is None

@@ -1,0 +1,49 @@
+"""``make fuzz``: random Lightning runs with random interruptions; prints how many did not train what they should.
+
+    python tests/fuzz_resume.py --scenarios 1000 --first 0
+
+A scenario is given by its number, so a wrong one is repeated by ``--first NUMBER --scenarios 1``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from resume_scenarios import Scenario, build_numbers, random_scenario, run
+
+
+def scenario_of(number: int) -> Scenario:
+    """Return the scenario of a number; one in a hundred has worker processes, which are slow to start."""
+    scenario = random_scenario(random.Random(number))
+    return dataclasses.replace(scenario, workers=2) if number % 100 == 99 else scenario
+
+
+def main() -> int:
+    """Run the scenarios and return 1 if one was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scenarios", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0)
+    args = parser.parse_args()
+    wrong = 0
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["DSRT_CACHE_DIR"] = os.path.join(folder, "snapshots")
+        cache = build_numbers(Path(folder))
+        for number in range(args.first, args.first + args.scenarios):
+            problem = run(scenario_of(number), cache)
+            if problem is not None:
+                wrong += 1
+                print(f"scenario {number} is wrong: {scenario_of(number)}\n    {problem}", flush=True)
+    print(f"{args.scenarios} scenarios in {time.monotonic() - began:.0f} s, {wrong} wrong")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
