@@ -79,7 +79,7 @@ def test_a_pass_can_continue_at_a_position_that_no_batch_of_the_new_size_starts_
     ],
 )
 def test_impossible_plans_are_refused_with_their_numbers(arguments, numbers):
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011 - the numbers are checked below
         BatchPlan(**arguments)
     assert all(number in str(refusal.value) for number in numbers)
 

@@ -1,7 +1,6 @@
 // checksum.cpp: dsrt::crc32c for Python.
-#include "dsrt/crc32c.h"
-
 #include "bindings/register.h"
+#include "dsrt/crc32c.h"
 
 namespace py = pybind11;
 

@@ -13,12 +13,13 @@ void register_errors(py::module_&) {
     try {
       if (pending) std::rethrow_exception(pending);
     } catch (const CorruptError& error) {
-      const py::object type = py::module_::import("dsrt_lightning.errors").attr("CorruptCacheError");
+      const py::object type =
+          py::module_::import("dsrt_lightning.errors").attr("CorruptCacheError");
       PyErr_SetString(type.ptr(), error.what());
     } catch (const SystemError& error) {
-      const py::tuple arguments =
-          py::make_tuple(error.code(), std::string(error.what()) + ": " + std::strerror(error.code()),
-                         error.path());
+      const py::tuple arguments = py::make_tuple(
+          error.code(), std::string(error.what()) + ": " + std::strerror(error.code()),
+          error.path());
       PyErr_SetObject(PyExc_OSError, arguments.ptr());
     }
   });

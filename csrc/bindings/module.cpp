@@ -1,4 +1,5 @@
-// module.cpp: the list of what Python sees of the core. Signatures stand in dsrt_lightning/_core.pyi.
+// module.cpp: the list of what Python sees of the core. Signatures stand in
+// dsrt_lightning/_core.pyi.
 #include "bindings/register.h"
 
 PYBIND11_MODULE(_core, module, pybind11::mod_gil_not_used()) {
