@@ -13,6 +13,7 @@ from typing import Any
 
 import lightning
 import torch
+from safe_loading import SAFELY
 
 from dsrt_lightning import DatasetRTDataModule
 
@@ -98,7 +99,7 @@ def main(options: dict[str, Any]) -> None:
         default_root_dir=options["out"],
     )
     model, data = Recorder(options["out"]), DatasetRTDataModule(config(options))
-    trainer.fit(model, datamodule=data, ckpt_path=options.get("resume"), weights_only=True)
+    trainer.fit(model, datamodule=data, ckpt_path=options.get("resume"), **SAFELY)
     if options.get("validate"):
         trainer.validate(model, datamodule=data, verbose=False)
 

@@ -20,6 +20,7 @@ import lightning
 import numpy as np
 import torch
 from lightning.pytorch.strategies import SingleDeviceStrategy
+from safe_loading import SAFELY
 
 from dsrt_lightning import CacheInput, DatasetRTDataModule, build_caches
 from dsrt_lightning.draws.batch_plan import BatchPlan
@@ -283,7 +284,7 @@ def _fit_rank(
             num_sanity_val_steps=1,
         )
         try:
-            trainer.fit(model, datamodule=datamodule(scenario, cache, ranks), ckpt_path=resume, weights_only=True)
+            trainer.fit(model, datamodule=datamodule(scenario, cache, ranks), ckpt_path=resume, **SAFELY)
         except (
             Killed,
             RuntimeError,

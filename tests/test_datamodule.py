@@ -10,6 +10,7 @@ import torch
 import yaml
 from caches import numbers
 from omegaconf import OmegaConf
+from safe_loading import SAFELY
 
 from dsrt_lightning import DatasetRTDataModule
 from dsrt_lightning.errors import ConfigError, EmptyPopulationError, RuleError, StateMismatchError
@@ -71,7 +72,7 @@ def fit(tmp_path, cfg, *, ckpt_path=None, model=None, datamodule=None, **options
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         data = datamodule or DatasetRTDataModule(cfg)
-        run.fit(model, datamodule=data, ckpt_path=ckpt_path, weights_only=True)
+        run.fit(model, datamodule=data, ckpt_path=ckpt_path, **SAFELY)
     return model, run
 
 
