@@ -7,6 +7,7 @@ import torch
 from caches import numbers
 from resume_law import assert_resumes_exactly
 from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
 from dsrt_lightning import RTBatchSampler, RTLoader, open_dataset
@@ -72,6 +73,22 @@ def test_the_state_is_that_of_a_loader_and_they_continue_each_other(dataset):
 def test_ranks_together_get_the_global_batches(dataset):
     ranks = [list(RTBatchSampler(dataset, batch_size=4, rank=rank, world_size=2)) for rank in range(2)]
     assert [a + b for a, b in zip(*ranks, strict=True)] == list(RTBatchSampler(dataset, batch_size=8))
+
+
+def test_a_sampler_that_lightning_injected_is_refused_with_the_way_out(dataset):
+    foreign = DistributedSampler(dataset, num_replicas=2, rank=0)
+    with pytest.raises(ConfigError, match=r"got a DistributedSampler.*use_distributed_sampler=False"):
+        RTBatchSampler(foreign, batch_size=4)
+
+
+@pytest.mark.parametrize("kind", ["loader", "sampler"])
+def test_reading_as_one_rank_of_one_inside_a_larger_process_group_is_refused(dataset, kind, monkeypatch):
+    made = RTLoader(dataset, batch_size=4) if kind == "loader" else RTBatchSampler(dataset, batch_size=4)
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.raises(ConfigError, match="rank 0 of 1 but the process is rank 1 of 2"):
+        next(iter(made))
 
 
 def test_padding_over_ranks_is_refused_since_positions_cannot_mark_it(dataset):

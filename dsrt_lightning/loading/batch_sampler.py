@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from torch.utils.data import Sampler
 
 from dsrt_lightning.draws.batch_plan import BatchPlan
 from dsrt_lightning.draws.cursor import Cursor, State
 from dsrt_lightning.errors import ConfigError
+from dsrt_lightning.loading.dataset import RTDataset
 from dsrt_lightning.loading.requests import requests_from
-
-if TYPE_CHECKING:
-    from dsrt_lightning.loading.dataset import RTDataset
+from dsrt_lightning.loading.topology import check_topology, topology
 
 
 class RTBatchSampler(Sampler[list[int]]):
@@ -28,16 +26,28 @@ class RTBatchSampler(Sampler[list[int]]):
         batch_size: Rows of one rank's batch.
         drop_last: Leave out draws that do not fill a global batch; False needs ``world_size=1``, since a list of
             positions cannot mark padding.
-        rank: This process's rank.
-        world_size: Number of ranks.
+        rank: This process's rank; None takes it from ``torch.distributed``.
+        world_size: Number of ranks; None takes it from ``torch.distributed``.
 
     Raises:
-        ConfigError: ``drop_last=False`` with several ranks.
+        ConfigError: ``drop_last=False`` with several ranks, or a foreign sampler in the dataset's place.
     """
 
     def __init__(
-        self, dataset: RTDataset, *, batch_size: int, drop_last: bool = True, rank: int = 0, world_size: int = 1
+        self,
+        dataset: RTDataset,
+        *,
+        batch_size: int,
+        drop_last: bool = True,
+        rank: int | None = None,
+        world_size: int | None = None,
     ) -> None:
+        if not isinstance(dataset, RTDataset):
+            raise ConfigError(
+                f"RTBatchSampler draws from an RTDataset but got a {type(dataset).__name__}; if Lightning put its own "
+                "sampler there, set Trainer(use_distributed_sampler=False): the draws are sharded already"
+            )
+        rank, world_size = topology(rank, world_size)
         if not drop_last and world_size > 1:
             raise ConfigError(
                 f"drop_last is False with {world_size} ranks: a batch sampler cannot mark the padded rows; use RTLoader"
@@ -47,6 +57,7 @@ class RTBatchSampler(Sampler[list[int]]):
         self._stream = view.stream(global_batch)
         plan = BatchPlan(self._stream.epoch_length, batch_size, rank, world_size, drop_last)
         self._cursor = Cursor(view.identity(global_batch), plan)
+        self._topology = rank, world_size
         self._requested_epoch: int | None = None
         self.batch_size = batch_size
         self.drop_last = drop_last
@@ -69,6 +80,7 @@ class RTBatchSampler(Sampler[list[int]]):
         return self._batches()
 
     def _batches(self) -> Iterator[list[int]]:
+        check_topology(*self._topology)
         # StatefulDataLoader hands over a loaded state when it begins, after the epoch was set.
         if self._requested_epoch is not None:
             self._cursor.set_epoch(self._requested_epoch)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch.distributed
-
 from dsrt_lightning.draws.batch_plan import BatchPlan
 from dsrt_lightning.draws.cursor import Cursor, State
-from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.assemble import ArrayAssembler, BatchTransform, SampleAssembler
 from dsrt_lightning.loading.delivery import Delivery, NativeDelivery, ReadAhead, ThreadDelivery
 from dsrt_lightning.loading.fields import FieldSelection
 from dsrt_lightning.loading.processes import ProcessDelivery
 from dsrt_lightning.loading.requests import requests_from
+from dsrt_lightning.loading.topology import check_topology, topology
 from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class RTLoader:
         self._dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
-        self._rank, self._world_size = _topology(rank, world_size)
+        self._rank, self._world_size = topology(rank, world_size)
         self._selection = FieldSelection.of(fields, mask=not drop_last)
         self._transform = transform
         self._batch_transform = BatchTransform(batch_transform)
@@ -122,10 +121,10 @@ class RTLoader:
         return self._batches(self._iteration)
 
     def _batches(self, iteration: int) -> Iterator[Any]:
-        _check_topology(self._rank, self._world_size)
+        check_topology(self._rank, self._world_size)
         cursor = self._cursor
         batches = self._delivery(requests_from(self._stream, cursor))
-        for batch in batches:
+        for batch in _in_this_process(batches):
             if iteration != self._iteration:
                 raise RuntimeError(
                     f"iteration {iteration} of this loader continued after iteration {self._iteration} began; "
@@ -165,24 +164,21 @@ class RTLoader:
         return ProcessDelivery(samples, self._workers, self._read_ahead)
 
 
-def _distributed() -> tuple[int, int] | None:
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return torch.distributed.get_rank(), torch.distributed.get_world_size()
-    return None
+def _in_this_process(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield what ``batches`` yields, but never wait for threads or workers that a forked process does not have.
 
-
-def _topology(rank: int | None, world_size: int | None) -> tuple[int, int]:
-    if (rank is None) != (world_size is None):
-        raise ConfigError(f"rank is {rank} and world_size is {world_size}; give both or neither")
-    if rank is not None and world_size is not None:
-        return rank, world_size
-    return _distributed() or (0, 1)
-
-
-def _check_topology(rank: int, world_size: int) -> None:
-    actual = _distributed()
-    if actual is not None and actual[1] != world_size:
-        raise ConfigError(
-            f"this loader is rank {rank} of {world_size} but the process is rank {actual[0]} of {actual[1]}; make the "
-            "loader after the process group, or give it rank and world_size"
-        )
+    Raises:
+        RuntimeError: The process was forked since the first batch.
+    """
+    owner = os.getpid()
+    while True:
+        if os.getpid() != owner:
+            raise RuntimeError(
+                "this iteration began before a fork, which its threads did not survive; iterate anew in the new "
+                "process, or start processes with spawn or forkserver"
+            )
+        try:
+            batch = next(batches)
+        except StopIteration:
+            return
+        yield batch
