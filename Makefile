@@ -1,6 +1,8 @@
 # make demo   the main job on real data, under two minutes once installed
 # make test   all tests, C++ and Python
 # make check  format, lints, types, and a build in which warnings are errors
+# make fuzz   a thousand random Lightning runs, interrupted and resumed; prints how many went wrong
+# make test-oldest  the Lightning tests on the oldest supported versions, in an environment of their own
 # make clean  removes everything that make made
 #
 # Each sets up what it needs: system libraries (through apt-get for root, else it prints the command), .venv with the
@@ -16,7 +18,7 @@ CMAKE = $(BIN)/cmake -G Ninja -S . -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
 # This project's environment decides what is imported, not the shell's.
 unexport PYTHONPATH PYTHONHOME
 
-.PHONY: demo test check clean core
+.PHONY: demo test check clean core fuzz test-oldest
 
 demo: core
 	$(BIN)/python examples/digits/demo.py
@@ -34,8 +36,23 @@ check: core
 	$(CMAKE) -B build/werror -DDSRT_WERROR=ON
 	$(BIN)/cmake --build build/werror
 
+fuzz: core
+	$(BIN)/python tests/fuzz_resume.py --scenarios 1000
+
+# What depends on Lightning, torchdata and Polars; the rest of the tests does not.
+OLDEST := tests/test_resume.py tests/test_datamodule.py tests/test_nodes.py tests/test_batch_sampler.py tests/test_loader.py \
+	tests/test_dataset.py tests/test_trace.py tests/test_rules.py tests/test_snapshot.py
+
+test-oldest: core .venv-oldest/installed
+	PYTHONPATH=. .venv-oldest/bin/python -m pytest -p no:cacheprovider $(OLDEST)
+
+.venv-oldest/installed: constraints-oldest.txt
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install -q -r constraints-oldest.txt
+	touch $@
+
 clean:
-	rm -rf .venv build dsrt_lightning/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest build dsrt_lightning/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 core: $(BUILD)/build.ninja
 	$(BIN)/cmake --build $(BUILD) --target _core
