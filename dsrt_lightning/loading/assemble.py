@@ -15,9 +15,10 @@ import torch
 from dsrt_lightning._core import BatchReader
 from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.collate import collate
-from dsrt_lightning.loading.fields import FieldSelection, nest
+from dsrt_lightning.loading.fields import FieldSelection
 from dsrt_lightning.loading.randomness import sample_generator, wants_generator
 from dsrt_lightning.loading.sample import Sample
+from dsrt_lightning.store.codecs.nesting import nest
 
 if TYPE_CHECKING:
     from dsrt_lightning._core import FieldBatch

@@ -121,15 +121,3 @@ def _with_parents(leaves: Sequence[str]) -> list[str]:
 def _suggestion(name: str, choices: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, choices, n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
-
-
-def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``{"a.b": x}`` as ``{"a": {"b": x}}``."""
-    nested: dict[str, Any] = {}
-    for name, value in flat.items():
-        *parents, leaf = name.split(".")
-        target = nested
-        for parent in parents:
-            target = target.setdefault(parent, {})
-        target[leaf] = value
-    return nested
