@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dsrt_lightning.population.stored_columns import ArrowRows, map_file, read_batches
+from dsrt_lightning.store.lazy import lazy_property
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +43,7 @@ class MappedColumns:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    @cached_property
+    @lazy_property
     def _rows(self) -> ArrowRows:
         return ArrowRows(read_batches(map_file(self._path)))
 

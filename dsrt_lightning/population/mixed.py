@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from dsrt_lightning.store.lazy import lazy_property
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,7 +35,7 @@ class MixedPopulation:
         """Rows of all parts."""
         return int(self._ends[-1])
 
-    @cached_property
+    @lazy_property
     def digest(self) -> str:
         """SHA-256 in hex over the parts' digests in order; stored in checkpoints."""
         return hashlib.sha256("\n".join(["dsrt.mix.1", *(part.digest for part in self.parts)]).encode()).hexdigest()

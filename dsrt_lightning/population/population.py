@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from dsrt_lightning.population.further_columns import ColumnsInMemory, FurtherCo
 from dsrt_lightning.population.scratch import ScratchFolder
 from dsrt_lightning.population.snapshot_files import SnapshotFiles, complete, open_or_make, snapshot_place
 from dsrt_lightning.population.stored_columns import StoredColumns
+from dsrt_lightning.store.lazy import lazy_property
 
 if TYPE_CHECKING:
     import polars as pl
@@ -127,7 +128,7 @@ class Population:
         """Rows."""
         return len(self.rows)
 
-    @cached_property
+    @lazy_property
     def digest(self) -> str:
         """SHA-256 in hex over the caches' identities, the rows and the weights; checkpoints hold it."""
         if self._files is not None and self._files.facts["digest"] is not None:
@@ -248,11 +249,11 @@ class Population:
             self._files = SnapshotFiles(scratch.path, place, verify=False)
         return _reopen, (self.caches, self._files.directory, self._files.place)
 
-    @cached_property
+    @lazy_property
     def _is_sorted(self) -> bool:
         return bool((self.rows[1:] >= self.rows[:-1]).all())
 
-    @cached_property
+    @lazy_property
     def _stored(self) -> StoredColumns:
         return StoredColumns(self.caches)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.codecs import codec_class
 from dsrt_lightning.store.codecs.base import Codec
 from dsrt_lightning.store.durable import describe_file
+from dsrt_lightning.store.lazy import lazy_property
 from dsrt_lightning.store.manifest import DICTIONARY, INDEX, MANIFEST, METADATA, Manifest, read_manifest
 
 
@@ -39,7 +39,7 @@ class Cache:
         """How many records it has, at least one."""
         return self.manifest.num_records
 
-    @cached_property
+    @lazy_property
     def codec(self) -> Codec:
         """The decoder of its records; raises CorruptCacheError if the stored schema makes no sense."""
         name, schema = self.manifest.codec

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
@@ -13,6 +12,7 @@ from dsrt_lightning._core import ShardSet
 from dsrt_lightning.errors import CacheConflictError, ConfigError
 from dsrt_lightning.store.cache import Cache, open_cache
 from dsrt_lightning.store.codecs.base import Codec
+from dsrt_lightning.store.lazy import lazy_property
 
 Verify: TypeAlias = Literal["first", "always", "never"]
 VERIFY: tuple[Verify, ...] = ("first", "always", "never")
@@ -51,7 +51,7 @@ class CacheSet:
         self._allow_pickle = allow_pickle
         self.codec = self._common_codec()
 
-    @cached_property
+    @lazy_property
     def shards(self) -> ShardSet:
         """The native reader of all records; made, and the indexes mapped, when first used."""
         return ShardSet([cache.files for cache in self.caches], self.verify)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.store.codecs import resolve_codec
 from dsrt_lightning.store.codecs.base import Codec
 from dsrt_lightning.store.fingerprint import fingerprint_files
+from dsrt_lightning.store.lazy import lazy_property
 from dsrt_lightning.store.sources import CacheInput
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class ImageFolderSource:
 
         return {"label": pl.String(), "path": pl.String()}
 
-    @cached_property
+    @lazy_property
     def fingerprint(self) -> str:
         """Over all paths and contents."""
         return fingerprint_files((file.as_posix(), self.path / file) for file in self._files)

@@ -9,13 +9,13 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from dsrt_lightning.errors import CacheNotFoundError, CorruptCacheError, FormatVersionError
 from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.codecs.base import JSON
+from dsrt_lightning.store.lazy import lazy_property
 from dsrt_lightning.store.sources import name_problem
 from dsrt_lightning.store.strict_json import StrictObject, parse_object
 
@@ -122,18 +122,18 @@ class Manifest:
     metadata_columns: tuple[MetadataColumn, ...]
     files: tuple[FileEntry, ...]
 
-    @cached_property
+    @lazy_property
     def identity(self) -> str:
         """SHA-256 in hex over all of the above: equal for equal caches, wherever they were built."""
         canonical = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
-    @cached_property
+    @lazy_property
     def cache_id(self) -> int:
         """The identity's first 63 bits."""
         return int(self.identity[:16], 16) >> 1
 
-    @cached_property
+    @lazy_property
     def shards(self) -> tuple[FileEntry, ...]:
         """The payload files in order."""
         return self.files[3 if self.compression.dictionary_bytes else 2 :]

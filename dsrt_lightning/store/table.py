@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from dsrt_lightning.store.codecs import resolve_codec
 from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 from dsrt_lightning.store.codecs.base import Codec
 from dsrt_lightning.store.fingerprint import fingerprint_files
+from dsrt_lightning.store.lazy import lazy_property
 from dsrt_lightning.store.sources import CacheInput
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class TableSource:
         self._shapes = {column: self._shape(column) for column in self.payload if _is_numeric(self._schema[column])}
         self.codec: Codec = ArraysCodec(self._array_schema()) if codec == "arrays" else resolve_codec(codec)
 
-    @cached_property
+    @lazy_property
     def fingerprint(self) -> str:
         """Over the file's bytes and the choice of codec and columns."""
         return fingerprint_files([("", self.path)], choices=(self.codec.name, self.payload, self.metadata))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +20,7 @@ import numpy as np
 from dsrt_lightning.errors import CorruptCacheError, DecodeError
 from dsrt_lightning.store.codecs.base import JSON
 from dsrt_lightning.store.codecs.nesting import clash
+from dsrt_lightning.store.lazy import lazy_property
 
 DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(name).newbyteorder("<")
@@ -73,17 +73,17 @@ class ArraysLayout:
 
     fields: tuple[ArrayField, ...]
 
-    @cached_property
+    @lazy_property
     def num_ragged_axes(self) -> int:
         """How many lengths stand at the start of a record."""
         return sum(len(field.ragged_axes) for field in self.fields)
 
-    @cached_property
+    @lazy_property
     def is_nested(self) -> bool:
         """Whether samples hold dicts inside dicts."""
         return any("." in field.name for field in self.fields)
 
-    @cached_property
+    @lazy_property
     def fixed(self) -> tuple[list[Placed], int] | None:
         """The placement shared by all records, or None if there is a ragged axis."""
         return None if self.num_ragged_axes else self.place(())
