@@ -64,7 +64,7 @@ std::size_t BufferPool::free_bytes() const {
 
 BufferPool::Block BufferPool::reuse_or_allocate(std::size_t bytes) {
   const std::size_t capacity = round_up(bytes == 0 ? 1 : bytes, page_bytes);
-  {
+  if (is_usable()) {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = free_.size(); i-- > 0;) {
       const Block block = free_[i];
@@ -78,9 +78,11 @@ BufferPool::Block BufferPool::reuse_or_allocate(std::size_t bytes) {
   return {allocate(capacity), capacity};
 }
 
+// In a forked child, a thread of the parent that does not exist here may hold the lock forever.
+bool BufferPool::is_usable() const noexcept { return ::getpid() == owner_; }
+
 void BufferPool::give_back(Block block) noexcept {
-  // In a forked child another thread of the parent may hold the lock forever.
-  if (::getpid() != owner_) return release(block.data, block.bytes);
+  if (!is_usable()) return release(block.data, block.bytes);
   {
     const std::lock_guard lock(mutex_);
     free_.push_back(block);

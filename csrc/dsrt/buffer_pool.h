@@ -2,7 +2,8 @@
 //
 // Ownership  A block belongs to whoever holds its pointer and returns when the last copy is
 //            dropped, even after everyone else let go of the pool.
-// Threads    Blocks may be taken and dropped on any thread, also in a forked child.
+// Threads    Blocks may be taken and dropped on any thread, also in a forked child, where none is
+//            kept.
 // Memory     At most `max_free_bytes` lie idle, but the block returned last is always kept.
 #pragma once
 
@@ -50,6 +51,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   };
 
   explicit BufferPool(std::size_t max_free_bytes);
+  bool is_usable() const noexcept;
   Block reuse_or_allocate(std::size_t bytes);
   void give_back(Block block) noexcept;
   std::optional<Block> pop_surplus() noexcept;
