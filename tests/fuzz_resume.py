@@ -37,10 +37,15 @@ def main() -> int:
         os.environ["DSRT_CACHE_DIR"] = os.path.join(folder, "snapshots")
         cache = build_numbers(Path(folder))
         for number in range(args.first, args.first + args.scenarios):
-            problem = run(scenario_of(number), cache)
+            try:
+                problem = run(scenario_of(number), cache)
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
             if problem is not None:
                 wrong += 1
                 print(f"scenario {number} is wrong: {scenario_of(number)}\n    {problem}", flush=True)
+            if (number + 1) % 100 == 0:
+                print(f"{number + 1 - args.first} of {args.scenarios}, {wrong} wrong", flush=True)
     print(f"{args.scenarios} scenarios in {time.monotonic() - began:.0f} s, {wrong} wrong")
     return 1 if wrong else 0
 

@@ -41,6 +41,10 @@ class Killed(Exception):
     """Ends a run the way a lost machine does: nothing is saved behind the checkpoint."""
 
 
+class Interrupted(Exception):
+    """What a training step raises when an exception is due."""
+
+
 class _Numbers:
     name = "numbers"
 
@@ -138,7 +142,7 @@ class _Recorder(lightning.LightningModule):
             return
         moment = self.interrupt[0]
         if moment == "exception":
-            raise RuntimeError("interrupted")
+            raise Interrupted
         if moment == "sigint":
             os.kill(os.getpid(), signal.SIGINT)
         if moment == "sigterm":
@@ -287,7 +291,7 @@ def _fit_rank(
             trainer.fit(model, datamodule=datamodule(scenario, cache, ranks), ckpt_path=resume, **SAFELY)
         except (
             Killed,
-            RuntimeError,
+            Interrupted,
             KeyboardInterrupt,
             SystemExit,
             lightning.pytorch.utilities.exceptions.SIGTERMException,
