@@ -3,6 +3,7 @@
 # make check  format, lints, types, and a build in which warnings are errors
 # make fuzz   a thousand random Lightning runs, interrupted and resumed; prints how many went wrong
 # make test-oldest  the Lightning tests on the oldest supported versions, in an environment of their own
+# make bench  the table of docs/performance.md: an hour and 12 GB in BENCH_DATA; leave the machine alone meanwhile
 # make clean  removes everything that make made
 #
 # Each sets up what it needs: system libraries (through apt-get for root, else it prints the command), .venv with the
@@ -67,4 +68,22 @@ $(BUILD)/build.ninja: .venv/installed
 	$(BIN)/python -m pip install -q -c constraints.txt scikit-build-core pybind11 cmake ninja
 	$(BIN)/python -m pip install -q -c constraints.txt --no-build-isolation \
 		--config-settings wheel.cmake=false --config-settings editable.mode=inplace -e '.[test,dev]'
+	touch $@
+
+# --- Benchmarks: DatasetRT comes as its published wheel, in an environment of its own ---
+
+BENCH_DATA ?= build/bench
+# Which workloads, how many trials: make bench BENCH='--workloads w3 --trials 2'
+BENCH ?=
+
+bench: core .venv-bench/installed
+	$(BIN)/python -m benchmarks --data $(BENCH_DATA) --baseline .venv-bench/bin/python $(BENCH)
+
+# Whether the benchmarks work, on tiny data, DatasetRT's part too; the times mean nothing.
+bench-smoke: core .venv-bench/installed
+	$(BIN)/python -m benchmarks --data $(BENCH_DATA) --baseline .venv-bench/bin/python --size smoke --trials 1
+
+.venv-bench/installed: benchmarks/requirements-baseline.txt constraints.txt
+	$(PYTHON) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install -q -c constraints.txt -r $<
 	touch $@

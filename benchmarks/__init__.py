@@ -1,0 +1,1 @@
+"""How fast the library is, against DatasetRT and against what the machine allows: ``python -m benchmarks --help``."""
