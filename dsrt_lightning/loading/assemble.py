@@ -5,7 +5,7 @@ Assemblers are picklable and hold no thread, so that a thread pool or a worker p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class SampleAssembler:
         payload = collate(self._transformed(samples, request))
         return self.batch_transform(self.selection.build(payload, request, self.records), request)
 
-    def _transformed(self, samples: Sequence[Sample], request: BatchRequest) -> list[Any]:
+    def _transformed(self, samples: Iterable[Sample], request: BatchRequest) -> list[Any]:
         if self.transform is None:
             return [sample.data for sample in samples]
         if not wants_generator(self.transform):
@@ -76,17 +76,18 @@ class SampleAssembler:
         ]
 
 
-def read_samples(records: Records, positions: np.ndarray) -> list[Sample]:
-    """Return decoded samples of population positions int64 ``[n]``."""
+def read_samples(records: Records, positions: np.ndarray) -> Iterator[Sample]:
+    """Yield the samples of population positions int64 ``[n]``, read together and decoded one by one.
+
+    A sample that is dropped before the next is asked for leaves its memory to it: new pages cost more than a copy.
+    """
     rows = records.rows(positions)
     stored = records.caches.shards.read_many(rows)
     cache_ids, sample_ids = (ids.tolist() for ids in records.ids(rows))
     decode = records.caches.codec.decode
     population = records.population
-    return [
-        Sample(decode(record), cache_id, sample_id, population, position)
-        for record, cache_id, sample_id, position in zip(stored, cache_ids, sample_ids, positions.tolist(), strict=True)
-    ]
+    for record, cache_id, sample_id, position in zip(stored, cache_ids, sample_ids, positions.tolist(), strict=True):
+        yield Sample(decode(record), cache_id, sample_id, population, position)
 
 
 class ArrayFormat:

@@ -130,7 +130,7 @@ class RTDataset(Dataset[Sample]):
         outside = (positions < -size) | (positions >= size)
         if outside.any():
             raise IndexError(f"position {positions[outside][0]} is outside the population of {size} rows")
-        return read_samples(self.view.records, np.where(positions < 0, positions + size, positions))
+        return list(read_samples(self.view.records, np.where(positions < 0, positions + size, positions)))
 
     def get_item(self, cache_id: int, sample_id: int) -> Sample:
         """Return a record of the population by its ids.
