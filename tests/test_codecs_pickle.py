@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 import struct
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dsrt_lightning.errors import DecodeError, EncodeError
+from dsrt_lightning.errors import CorruptCacheError, DecodeError, EncodeError
 from dsrt_lightning.store.codecs.pickle_codec import PickleCodec
 
 
@@ -48,6 +49,32 @@ def test_buffers_start_at_multiples_of_16() -> None:
     assert record[start : start + 5] == b"\x11" * 5
     assert record[start + 5 : start + 16] == bytes(11)
     assert record[start + 16 :] == b"\x22" * 40
+
+
+def test_in_band_arrays_come_back_writable_and_apart_from_the_record() -> None:
+    codec = PickleCodec(in_band=True)
+    record = np.frombuffer(b"".join(codec.encode({"image": np.arange(40)})), np.uint8)
+    decoded = codec.decode(memoryview(record))
+    np.testing.assert_array_equal(decoded["image"], np.arange(40))
+    assert decoded["image"].flags.writeable
+    assert not np.shares_memory(decoded["image"], record)
+
+
+@pytest.mark.parametrize("in_band", [False, True])
+def test_the_schema_keeps_where_buffers_are(in_band: bool) -> None:
+    codec = PickleCodec(in_band=in_band)
+    for same in (codec.fresh(), PickleCodec.from_schema(codec.schema(), "manifest.json")):
+        assert repr(same) == repr(codec)
+        assert same.accepts(codec.schema())
+        assert not same.accepts(PickleCodec(in_band=not in_band).schema())
+
+
+@pytest.mark.parametrize("schema", [{"in_band": False}, {"in_band": 1}, {"fields": []}])
+def test_another_schema_is_refused(schema: Any) -> None:
+    with pytest.raises(
+        CorruptCacheError, match=f"caches/x/manifest.json: codec.schema is {re.escape(str(schema))} but"
+    ):
+        PickleCodec.from_schema(schema, "caches/x/manifest.json")
 
 
 def test_what_cannot_be_pickled_is_refused_with_the_cause() -> None:

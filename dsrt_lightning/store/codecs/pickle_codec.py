@@ -7,6 +7,8 @@
     u64 bytes of buffer i            n times
     the pickle, protocol 5
     zeros to a multiple of 16, buffer i       n times
+
+In band there are no buffers: the pickle holds everything.
 """
 
 from __future__ import annotations
@@ -31,17 +33,23 @@ class PickleCodec(Codec):
     """Stores what ``pickle`` can; NumPy arrays come back as read-only views of the record.
 
     Reading runs code of whoever wrote the cache, so opening one needs ``allow_pickle=True``.
+
+    Args:
+        in_band: Keep buffers inside the pickle: arrays come back writable and the caller's own, at the cost of a copy.
     """
 
     name: ClassVar[str] = "pickle"
     alignment: ClassVar[int] = _BUFFER_ALIGNMENT
     needs_trust: ClassVar[bool] = True
 
+    def __init__(self, *, in_band: bool = False) -> None:
+        self._in_band = in_band
+
     def encode(self, sample: object) -> Sequence[Buffer]:
         """Return header, pickle and the out-of-band buffers with the zeros between them."""
         buffers: list[pickle.PickleBuffer] = []
         try:
-            stream = pickle.dumps(sample, protocol=5, buffer_callback=buffers.append)
+            stream = pickle.dumps(sample, protocol=5, buffer_callback=None if self._in_band else buffers.append)
             raw = [buffer.raw() for buffer in buffers]
         except Exception as error:  # Any object's own __reduce__ may raise anything.
             raise EncodeError(f"a {type(sample).__name__} cannot be pickled: {error}") from error
@@ -66,19 +74,29 @@ class PickleCodec(Codec):
             raise DecodeError(f"the record does not unpickle: {type(error).__name__}: {error}") from error
 
     def schema(self) -> dict[str, JSON]:
-        """Return an empty schema: a pickle describes itself."""
-        return {}
+        """Return ``{"in_band": true}`` or nothing: a pickle describes itself."""
+        return {"in_band": True} if self._in_band else {}
 
     @classmethod
     def from_schema(cls, schema: Mapping[str, JSON], where: str) -> Self:
-        """Make the codec; the schema must be empty."""
-        if schema:
-            raise CorruptCacheError(f"{where}: codec.schema has {sorted(schema)} but codec 'pickle' has no schema")
-        return cls()
+        """Make the codec of a stored cache."""
+        if schema and (schema.keys() != {"in_band"} or schema["in_band"] is not True):
+            raise CorruptCacheError(
+                f"{where}: codec.schema is {schema} but codec 'pickle' has none, or 'in_band': true; "
+                "restore or rebuild the cache"
+            )
+        return cls(in_band=bool(schema))
 
     def fresh(self) -> Self:
-        """Return another codec; there are no options."""
-        return type(self)()
+        """Return another codec with the same option."""
+        return type(self)(in_band=self._in_band)
+
+    def accepts(self, schema: Mapping[str, JSON]) -> bool:
+        """Return whether the stored records keep their buffers where this codec does."""
+        return schema == self.schema()
+
+    def __repr__(self) -> str:
+        return "PickleCodec(in_band=True)" if self._in_band else "PickleCodec()"
 
 
 def split_record(record: memoryview) -> tuple[memoryview, list[memoryview]]:
