@@ -39,16 +39,21 @@ def build(root: Path, count: int, sample: Callable[[int], object], **options: An
 
 
 def image_store(codec: str, compression: str = "none") -> Callable[[Data], Path]:
-    """Return what makes the caches of images once; ``bytes`` holds the article's pickles."""
-    sample = pickled_image if codec == "bytes" else image_sample
+    """Return what makes the caches of images once.
 
-    def make(data: Data) -> Path:
-        return data.once(
-            f"ours-images-{codec}-{compression}",
-            lambda root: build(root, data.size.images, sample, codec=codec, compression=compression),
-        )
+    Args:
+        codec: One of ours; ``bytes`` holds the article's pickles, ``in_band`` is codec ``pickle`` with the picture in
+            the pickle, as in theirs.
+    """
 
-    return make
+    def write(data: Data, root: Path) -> None:
+        from dsrt_lightning.store.codecs.pickle_codec import PickleCodec
+
+        sample = pickled_image if codec == "bytes" else image_sample
+        chosen = PickleCodec(in_band=True) if codec == "in_band" else codec
+        build(root, data.size.images, sample, codec=chosen, compression=compression)
+
+    return lambda data: data.once(f"ours-images-{codec}-{compression}", lambda root: write(data, root))
 
 
 def token_store(compression: Compression | str = "none") -> Callable[[Data], Path]:
