@@ -361,3 +361,14 @@ def test_samples_of_a_mix_have_their_metadata_and_the_frame_shows_all_rows(mixed
     assert len(dataset.get_metadata()) == len(dataset) == 36
     with pytest.raises(ConfigError, match="mix of 2 populations"):
         dataset.update_metadata(dataset.get_metadata())
+
+
+def test_a_resume_with_another_batch_size_goes_on_with_the_next_sample(tmp_path, cfg):
+    whole, _ = fit(tmp_path, cfg, max_epochs=2)
+    _, run = fit(tmp_path, cfg, max_steps=3)
+    run.save_checkpoint(tmp_path / "three.ckpt")
+    cfg["train"]["loader"]["batch_size"] = 8
+    rest, _ = fit(tmp_path, cfg, max_epochs=2, ckpt_path=tmp_path / "three.ckpt")
+    samples = [i for batch in whole.trained for i in batch]
+    assert [i for batch in rest.trained for i in batch] == samples[12:20] + samples[20:36]
+    assert [len(batch) for batch in rest.trained] == [8, 8, 8]
