@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 FULL = os.environ.get("DSRT_FAULTS") == "full"
 
 
-def count(*, fast: int, full: int) -> int:
-    """Return how often, or how many."""
+def count(*, fast: T, full: T) -> T:
+    """Return how often, how many, or which."""
     return full if FULL else fast
 
 
