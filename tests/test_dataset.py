@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 import pytest
 from caches import build, numbers
+from damage import edit_manifest
 
 from dsrt_lightning import open_dataset
 from dsrt_lightning.errors import (
     CacheConflictError,
     CacheNotFoundError,
     ConfigError,
+    DecodeError,
     EmptyPopulationError,
     MetadataError,
     PickleNotAllowedError,
@@ -202,3 +204,14 @@ def test_pickles_are_refused_unless_they_are_trusted(tmp_path):
 def test_wrong_options_are_refused_with_what_was_given(cache, options, text):
     with pytest.raises((ValueError, ConfigError), match=text):
         list(open_dataset(cache, **options))
+
+
+def test_a_record_that_does_not_decode_is_named_with_its_cache(tmp_path):
+    path = numbers(tmp_path, count=3)
+    edit_manifest(path, "codec", "schema", "fields", 1, "shape", to=[2, 4])
+    dataset = open_dataset(path, sampling="sequential")
+    for number, read in [(2, lambda: dataset[2]), (0, lambda: next(iter(dataset)))]:
+        with pytest.raises(
+            DecodeError, match=f"^{path}: record {number}: the record has 14 bytes but its fields take 16"
+        ):
+            read()

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from dsrt_lightning._core import BatchReader
-from dsrt_lightning.errors import ConfigError
+from dsrt_lightning.errors import ConfigError, DecodeError
 from dsrt_lightning.loading.collate import collate
 from dsrt_lightning.loading.fields import FieldSelection
 from dsrt_lightning.loading.randomness import sample_generator, wants_generator
@@ -81,13 +81,26 @@ def read_samples(records: Records, positions: np.ndarray) -> Iterator[Sample]:
 
     A sample that is dropped before the next is asked for leaves its memory to it: new pages cost more than a copy.
     """
-    rows = records.rows(positions)
-    stored = records.caches.shards.read_many(rows)
-    cache_ids, sample_ids = (ids.tolist() for ids in records.ids(rows))
-    decode = records.caches.codec.decode
-    population = records.population
-    for record, cache_id, sample_id, position in zip(stored, cache_ids, sample_ids, positions.tolist(), strict=True):
-        yield Sample(decode(record), cache_id, sample_id, population, position)
+    return decode_samples(records, records.caches.shards.read_many(records.rows(positions)), positions)
+
+
+def decode_samples(records: Records, stored: Sequence[memoryview], positions: np.ndarray) -> Iterator[Sample]:
+    """Yield the samples of population positions int64 ``[n]`` whose records were read.
+
+    Raises:
+        DecodeError: A record does not decode; names cache and record.
+    """
+    decode, population = records.caches.codec.decode, records.population
+    cache_ids, sample_ids = (ids.tolist() for ids in records.ids(records.rows(positions)))
+    cache_id = sample_id = 0
+    try:
+        for record, cache_id, sample_id, position in zip(
+            stored, cache_ids, sample_ids, positions.tolist(), strict=True
+        ):
+            yield Sample(decode(record), cache_id, sample_id, population, position)
+    except DecodeError as error:
+        path = next(cache.path for cache in records.caches.caches if cache.cache_id == cache_id)
+        raise DecodeError(f"{path}: record {sample_id}: {error}") from error
 
 
 class ArrayFormat:

@@ -14,7 +14,7 @@ from dsrt_lightning._core import RawReader
 from dsrt_lightning.draws.mix import Mixing
 from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError
-from dsrt_lightning.loading.assemble import read_samples
+from dsrt_lightning.loading.assemble import decode_samples, read_samples
 from dsrt_lightning.loading.sample import Sample
 from dsrt_lightning.loading.view import Records, View
 from dsrt_lightning.population.mixed import MixedPopulation
@@ -151,7 +151,6 @@ class RTDataset(Dataset[Sample]):
 def _iterate(view: View, epoch: int, pass_: int) -> Iterator[Sample]:
     records = view.records
     stream = view.stream(global_batch=1)
-    decode = records.caches.codec.decode
     starts = iter(range(0, stream.epoch_length, _CHUNK))
     waiting: deque[np.ndarray] = deque()
     reader = RawReader(records.caches.shards, threads=2, max_batches=4, max_bytes=64 << 20)
@@ -164,13 +163,7 @@ def _iterate(view: View, epoch: int, pass_: int) -> Iterator[Sample]:
                 waiting.append(positions)
             if not waiting:
                 return
-            stored = reader.next()
-            positions = waiting.popleft()
-            cache_ids, sample_ids = (ids.tolist() for ids in records.ids(records.rows(positions)))
-            for record, cache_id, sample_id, position in zip(
-                stored, cache_ids, sample_ids, positions.tolist(), strict=True
-            ):
-                yield Sample(decode(record), cache_id, sample_id, records.population, position)
+            yield from decode_samples(records, reader.next(), waiting.popleft())
     finally:
         reader.close()
 
