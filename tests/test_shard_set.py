@@ -12,7 +12,7 @@ import zstandard
 from damage import flip_byte, truncate
 from raw_caches import write_cache
 
-from dsrt_lightning._core import ShardSet
+from dsrt_lightning._core import RawReader, ShardSet
 from dsrt_lightning.errors import CorruptCacheError
 
 RECORDS = [f"record {i}".encode() * (i % 7) for i in range(200)]
@@ -132,6 +132,23 @@ def test_shard_truncated_under_the_map_is_an_error_and_not_a_signal(tmp_path: Pa
     with pytest.raises(CorruptCacheError, match="record 9 cannot be read, the file has 36864 bytes but had 40960 when"):
         shards.read(9)
     assert len(shards.read(8)) == 4096
+
+
+def test_the_guard_survives_that_signal_handlers_are_reset_as_trainers_do(tmp_path: Path) -> None:
+    shards = ShardSet([write_cache(tmp_path / "a", [bytes(4096)] * 10)], "always")
+    assert len(shards.read(9)) == 4096
+    signal.signal(signal.SIGBUS, signal.SIG_DFL)
+    truncate(tmp_path / "a/shards/000000.bin", by=4096)
+    with pytest.raises(CorruptCacheError, match="record 9 cannot be read"):
+        shards.read(9)
+    reader = RawReader(shards, threads=1, max_batches=1, max_bytes=1 << 20)
+    signal.signal(signal.SIGBUS, signal.SIG_DFL)
+    reader.submit(np.array([9]))
+    with pytest.raises(CorruptCacheError, match="record 9 cannot be read"):
+        reader.next()
+    signal.signal(signal.SIGBUS, signal.SIG_DFL)
+    (problem,) = shards.verify_cache(0)
+    assert "36864 bytes" in problem
 
 
 def test_verifying_reports_progress_and_stops_when_that_raises(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "dsrt/map_guard.h"
+
 namespace dsrt {
 
 namespace {
@@ -238,6 +240,7 @@ BoundedReader::State& BoundedReader::state() const {
 
 void BoundedReader::submit(std::unique_ptr<Batch> batch) {
   State& at = state();
+  ensure_map_guard();
   auto entry = std::make_unique<Entry>();
   entry->batch = std::move(batch);
   const std::lock_guard lock(at.mutex);

@@ -50,13 +50,12 @@ void FixedBatch::prove_size(RecordReader& reader) const {
 
 void FixedBatch::run(std::size_t, std::size_t begin, std::size_t end, RecordReader& reader) {
   const ShardSet& shards = reader.shards();
-  std::vector<std::byte> frame;
-  std::vector<std::byte> scratch;
+  std::vector<std::byte>& frame = reader.frame();
   reader.visit(rows(begin, end), [&](std::size_t i, const Record& record) {
     if (reader.is_compressed(record)) {
       frame.clear();
       reader.append_frame(record, frame);
-      unpack(record, frame, begin + i, reader, scratch);
+      unpack(record, frame, begin + i, reader);
       return;
     }
     check_size(shards, record, record.stored_bytes);
@@ -104,16 +103,17 @@ std::uint32_t FixedBatch::scatter_and_checksum(std::span<const std::byte> record
 }
 
 void FixedBatch::unpack(const Record& record, std::span<const std::byte> frame, std::size_t row,
-                        RecordReader& reader, std::vector<std::byte>& scratch) const {
+                        RecordReader& reader) const {
   const std::uint64_t bytes = plan_->layout.record_bytes();
   check_size(reader.shards(), record, reader.raw_bytes(record, frame));
   if (columns_.size() == 1 && columns_[0].begin == 0 && columns_[0].end == bytes) {
     reader.decompress(record, frame, {columns_[0].row(row), bytes});
     return;
   }
-  scratch.resize(bytes);
-  reader.decompress(record, frame, scratch);
-  scatter(scratch.data(), row);
+  std::vector<std::byte>& raw = reader.raw();
+  raw.resize(bytes);
+  reader.decompress(record, frame, raw);
+  scatter(raw.data(), row);
 }
 
 }  // namespace dsrt

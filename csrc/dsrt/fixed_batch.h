@@ -37,7 +37,7 @@ class FixedBatch : public ArrayBatch {
   void scatter(const std::byte* record, std::size_t row) const;
   std::uint32_t scatter_and_checksum(std::span<const std::byte> record, std::size_t row) const;
   void unpack(const Record& record, std::span<const std::byte> frame, std::size_t row,
-              RecordReader& reader, std::vector<std::byte>& scratch) const;
+              RecordReader& reader) const;
 
   std::shared_ptr<const GatherPlan> plan_;
   BlockPlan block_;

@@ -42,17 +42,28 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   }
 }
 
+bool is_ours(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == on_bus_error;
+}
+
 }  // namespace
 
-void install_map_guard() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    struct sigaction action {};
-    action.sa_sigaction = on_bus_error;
-    action.sa_flags = SA_SIGINFO;
-    sigemptyset(&action.sa_mask);
-    ::sigaction(SIGBUS, &action, &handler_before);
-  });
+void ensure_map_guard() {
+  static std::mutex mutex;
+  static bool was_installed = false;
+  struct sigaction present {};
+  ::sigaction(SIGBUS, nullptr, &present);
+  if (is_ours(present)) return;
+  const std::lock_guard lock(mutex);
+  ::sigaction(SIGBUS, nullptr, &present);
+  const bool is_default = (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == SIG_DFL;
+  if (is_ours(present) || (was_installed && !is_default)) return;
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(SIGBUS, &action, &handler_before);
+  was_installed = true;
 }
 
 std::optional<std::uintptr_t> internal::run_guarded(void (*body)(void*), void* context) {

@@ -1,7 +1,7 @@
 // map_guard.h: a failing read of a mapped file as a return value instead of a dead process.
 //
 // A page that the file no longer covers (truncated after it was mapped) or that the disk cannot
-// deliver raises SIGBUS in the thread that touches it. A handler, installed once for the process,
+// deliver raises SIGBUS in the thread that touches it. A handler, one for the process,
 // jumps out of the guarded body of that thread; of every other SIGBUS it writes which file was lost
 // (map_report.h), and passes it to the handler before it.
 //
@@ -21,8 +21,11 @@ namespace internal {
 std::optional<std::uintptr_t> run_guarded(void (*body)(void*), void* context);
 }
 
-// Installs the handler; later calls do nothing. A handler that someone installs afterwards wins.
-void install_map_guard();
+// Installs the handler if it is not there. A handler that someone else installed after it stays;
+// the default action does not: Lightning's Trainer.fit leaves it behind for every signal whose
+// handler Python does not know. One system call; to be called before maps are read, a batch or a
+// call.
+void ensure_map_guard();
 
 // Runs `body()`. Returns the address whose page could not be read, or nothing if the body returned.
 template <typename Body>

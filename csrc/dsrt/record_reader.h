@@ -1,6 +1,6 @@
 // record_reader.h: one thread's way to records: located ahead of use, verified, decompressed.
 //
-// Ownership  Shares the ShardSet; owns its decompressor.
+// Ownership  Shares the ShardSet; owns its decompressor and scratch memory.
 // Threads    One thread at a time. Every map read happens inside ShardSet::guarded().
 #pragma once
 
@@ -62,6 +62,11 @@ class RecordReader {
   std::uint64_t raw_bytes(const Record& record, std::span<const std::byte> frame) const;
   void decompress(const Record& record, std::span<const std::byte> frame, std::span<std::byte> raw);
 
+  // Scratch memory for one record, with what its last use left. It stays from slice to slice: new
+  // pages cost more than decompressing into them.
+  std::vector<std::byte>& frame() { return frame_; }
+  std::vector<std::byte>& raw() { return raw_; }
+
   // Whole records, verified: views of the maps, or of one new block of `pool` if compressed.
   RawRecords read(std::span<const std::int64_t> rows, BufferPool& pool);
 
@@ -80,6 +85,8 @@ class RecordReader {
   std::shared_ptr<const ShardSet> shards_;
   std::optional<Decompressor> decompressor_;  // made for the first compressed record
   std::size_t decompressor_cache_ = 0;        // whose dictionary it uses
+  std::vector<std::byte> frame_;
+  std::vector<std::byte> raw_;
 };
 
 }  // namespace dsrt

@@ -71,7 +71,7 @@ ShardSet::Cache::Cache(CacheFiles description, Verify verify)
 }
 
 ShardSet::ShardSet(std::vector<CacheFiles> caches, Verify verify) : verify_(verify) {
-  install_map_guard();
+  ensure_map_guard();
   bases_.push_back(0);
   std::uint64_t stored_bytes = 0;
   for (CacheFiles& files : caches) {

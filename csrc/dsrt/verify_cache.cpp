@@ -4,6 +4,7 @@
 
 #include "dsrt/crc32c.h"
 #include "dsrt/error.h"
+#include "dsrt/map_guard.h"
 
 namespace dsrt {
 
@@ -29,6 +30,7 @@ std::string problem_of(Work work) {
 
 std::vector<std::string> verify_cache(const ShardSet& shards, std::size_t cache,
                                       const std::function<void(std::uint64_t)>& on_progress) {
+  ensure_map_guard();
   std::vector<std::string> problems;
   const CacheFiles& files = shards.files(cache);
   std::vector<bool> is_open(files.shards.size());

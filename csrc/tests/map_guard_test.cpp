@@ -105,8 +105,8 @@ void test_other_bus_errors_go_to_the_handler_before() {
 
 int main() {
   std::signal(SIGBUS, [](int) { ::_exit(dsrt::handled); });
-  dsrt::install_map_guard();
-  dsrt::install_map_guard();
+  dsrt::ensure_map_guard();
+  dsrt::ensure_map_guard();
   dsrt::test_a_lost_page_is_returned_by_its_address_again_and_again();
   dsrt::test_a_body_that_returns_or_throws_is_left_alone();
   dsrt::test_guards_nest();
