@@ -4,6 +4,7 @@
 # make fuzz   a thousand random Lightning runs, interrupted and resumed; prints how many went wrong
 # make test-oldest  the Lightning tests on the oldest supported versions, in an environment of their own
 # make bench  the table of docs/performance.md: an hour and 12 GB in BENCH_DATA; leave the machine alone meanwhile
+# make faults, make sanitize, make fuzz-native  what docs/reliability.md counts: ten minutes, then as long as SECONDS says
 # make clean  removes everything that make made
 #
 # Each sets up what it needs: system libraries (through apt-get for root, else it prints the command), .venv with the
@@ -87,3 +88,38 @@ bench-smoke: core .venv-bench/installed
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install -q -c constraints.txt -r $<
 	touch $@
+
+# --- Faults: the counts of docs/reliability.md ---
+
+# Ten minutes: what is killed, fails, is flipped, vanishes, forks and is abandoned.
+faults: core
+	DSRT_FAULTS=full $(BIN)/python -m pytest tests/faults -v
+
+# The C++ tests, the fuzzers' corpus and a stress test from Python under both sanitizers.
+sanitize: sanitize-asan sanitize-tsan
+
+# Python is not instrumented, so the sanitizer has to be loaded before it; its own leaks are not ours.
+sanitize-asan: RUNTIME = libasan.so libstdc++.so
+sanitize-asan: export ASAN_OPTIONS = detect_leaks=0
+sanitize-tsan: RUNTIME = libtsan.so
+sanitize-tsan: export TSAN_OPTIONS = halt_on_error=1
+sanitize-%: core
+	$(CMAKE) --preset $* -DDSRT_PYTHON=ON
+	$(BIN)/cmake --build build/$*
+	ASAN_OPTIONS=detect_leaks=1 $(BIN)/ctest --test-dir build/$* --output-on-failure
+	rm -rf build/$*/stress && mkdir build/$*/stress
+	LD_PRELOAD="$(foreach library,$(RUNTIME),$$(c++ -print-file-name=$(library)))" DSRT_CORE=$$(ls build/$*/_core*.so) \
+		PYTHONPATH=.:tests:tests/faults $(BIN)/python tests/faults/stress.py build/$*/stress $(SECONDS)
+
+# How long each fuzz target, and each stress test, runs.
+SECONDS ?= 60
+FUZZ_TARGETS = $(basename $(notdir $(wildcard csrc/fuzz/*_fuzz.cpp)))
+
+# What they find that is new goes to build/fuzz/found; an input that breaks something stops it, and belongs into the corpus.
+fuzz-native: core
+	$(CMAKE) --preset fuzz -DDSRT_PYTHON=OFF
+	$(BIN)/cmake --build build/fuzz --target $(FUZZ_TARGETS)
+	for target in $(FUZZ_TARGETS); do mkdir -p build/fuzz/found/$$target && build/fuzz/$$target -max_total_time=$(SECONDS) \
+		-max_len=2048 -print_final_stats=1 build/fuzz/found/$$target csrc/fuzz/corpus/$$target || exit 1; done
+
+.PHONY: faults sanitize fuzz-native
