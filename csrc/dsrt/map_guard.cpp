@@ -1,6 +1,7 @@
 #include "dsrt/map_guard.h"
 
 #include <ucontext.h>
+#include <unistd.h>
 
 #include <csetjmp>
 #include <csignal>
@@ -50,20 +51,20 @@ bool is_ours(const struct sigaction& action) {
 
 void ensure_map_guard() {
   static std::mutex mutex;
-  static bool was_installed = false;
+  static pid_t installed_in = 0;
   struct sigaction present {};
   ::sigaction(SIGBUS, nullptr, &present);
   if (is_ours(present)) return;
   const std::lock_guard lock(mutex);
   ::sigaction(SIGBUS, nullptr, &present);
   const bool is_default = (present.sa_flags & SA_SIGINFO) == 0 && present.sa_handler == SIG_DFL;
-  if (is_ours(present) || (was_installed && !is_default)) return;
+  if (is_ours(present) || (installed_in == ::getpid() && !is_default)) return;
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;
   sigemptyset(&action.sa_mask);
   ::sigaction(SIGBUS, &action, &handler_before);
-  was_installed = true;
+  installed_in = ::getpid();
 }
 
 std::optional<std::uintptr_t> internal::run_guarded(void (*body)(void*), void* context) {

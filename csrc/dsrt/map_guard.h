@@ -21,10 +21,10 @@ namespace internal {
 std::optional<std::uintptr_t> run_guarded(void (*body)(void*), void* context);
 }
 
-// Installs the handler if it is not there. A handler that someone else installed after it stays;
-// the default action does not: Lightning's Trainer.fit leaves it behind for every signal whose
-// handler Python does not know. One system call; to be called before maps are read, a batch or a
-// call.
+// Installs the handler if it is not there. A handler that someone else installed after it stays,
+// but not the default action, which Lightning's Trainer.fit leaves behind for every signal whose
+// handler Python does not know, nor what a forked process set up first, as DataLoader's workers do.
+// One system call; to be called before maps are read, a batch or a call.
 void ensure_map_guard();
 
 // Runs `body()`. Returns the address whose page could not be read, or nothing if the body returned.

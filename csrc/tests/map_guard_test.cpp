@@ -100,6 +100,16 @@ void test_other_bus_errors_go_to_the_handler_before() {
   CHECK_EQ(status_of([&] { CHECK(read_guarded([] { ::raise(SIGBUS); })); }), handled);
 }
 
+void test_a_forked_process_with_a_handler_of_its_own_is_guarded() {
+  const LostMap map;
+  const int status = status_of([&] {
+    std::signal(SIGBUS, [](int) { ::_exit(handled); });
+    ensure_map_guard();
+    CHECK(read_guarded([&] { static_cast<void>(map.data()[0]); }).has_value());
+  });
+  CHECK_EQ(status, 0);
+}
+
 }  // namespace
 }  // namespace dsrt
 
@@ -112,4 +122,5 @@ int main() {
   dsrt::test_guards_nest();
   dsrt::test_each_thread_has_its_own_guard();
   dsrt::test_other_bus_errors_go_to_the_handler_before();
+  dsrt::test_a_forked_process_with_a_handler_of_its_own_is_guarded();
 }
