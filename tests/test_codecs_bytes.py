@@ -34,7 +34,7 @@ def test_what_is_not_bytes_is_refused(sample: object) -> None:
 def test_schema_is_empty_and_nothing_else_is_accepted(codec: type[BytesCodec]) -> None:
     assert codec().schema() == {}
     assert isinstance(codec.from_schema({}, "m.json").fresh(), codec)
-    with pytest.raises(CorruptCacheError, match=rf"^m\.json: codec\.schema has \['x'\] but codec '{codec.name}'"):
+    with pytest.raises(CorruptCacheError, match=rf"^m\.json: codec\.schema .*'x'.* but codec '{codec.name}'"):
         codec.from_schema({"x": 1}, "m.json")
 
 
