@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from caches import numbers
+from cache_builders import numbers
 from resume_law import assert_resumes_exactly
 from torch.utils.data import DataLoader
 from torch.utils.data.distributed import DistributedSampler

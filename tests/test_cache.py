@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from caches import build
+from cache_builders import build
 
 from dsrt_lightning.errors import (
     CacheConflictError,

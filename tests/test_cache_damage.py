@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from caches import build
+from cache_builders import build
 from damage import edit_manifest, extend, flip_byte, swap, truncate
 
 from dsrt_lightning.errors import CorruptCacheError, DsrtError

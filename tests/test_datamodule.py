@@ -8,7 +8,7 @@ import lightning
 import pytest
 import torch
 import yaml
-from caches import numbers
+from cache_builders import numbers
 from omegaconf import OmegaConf
 from safe_loading import SAFELY
 

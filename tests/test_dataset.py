@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import polars as pl
 import pytest
-from caches import build, numbers
+from cache_builders import build, numbers
 from damage import edit_manifest
 
 from dsrt_lightning import open_dataset

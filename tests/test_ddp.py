@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ddp_train
 import pytest
-from caches import numbers
+from cache_builders import numbers
 
 from dsrt_lightning import DatasetRTDataModule
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from caches import build, numbers
+from cache_builders import build, numbers
 from damage import edit_manifest, forge
 
 from dsrt_lightning import RTLoader, open_dataset

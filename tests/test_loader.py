@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from caches import build, numbers
+from cache_builders import build, numbers
 from resume_law import assert_resumes_exactly
 
 from dsrt_lightning import RTLoader, open_dataset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from caches import numbers
+from cache_builders import numbers
 from resume_law import assert_resumes_exactly
 from torchdata.nodes import Loader, Mapper, Prefetcher
 
