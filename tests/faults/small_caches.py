@@ -49,10 +49,8 @@ class Kind:
         compression: str | Compression = self.compression
         if self.compression == "dictionary":
             compression = Compression(dictionary_bytes=256)
-        return {"codec": codec, "compression": compression, "shard_bytes": 3 * self._shard_third()}
-
-    def _shard_third(self) -> int:
-        return 700 if self.compression == "dictionary" else 50
+        shard_bytes = 2000 if self.compression == "dictionary" else 150  # Two or three shards each.
+        return {"codec": codec, "compression": compression, "shard_bytes": shard_bytes}
 
 
 KINDS = tuple(
