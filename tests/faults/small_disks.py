@@ -33,11 +33,11 @@ def fill_up(root: Path, kind: Kind, step_bytes: int) -> int:
         result = build_or_fail(root, kind)
         if isinstance(result, CacheBuilt):
             assert list(verify_cache(root / NAME)) == []
-            subprocess.run(["umount", root], check=True)
+            subprocess.run(["umount", "--lazy", root], check=True)  # whoever looks into it may keep it busy
             return (room - page) // step_bytes
         check_failure(root, result, "write", errno.ENOSPC)
         assert entries(root) == [], entries(root)
-        subprocess.run(["umount", root], check=True)
+        subprocess.run(["umount", "--lazy", root], check=True)  # whoever looks into it may keep it busy
         room += step_bytes
 
 
@@ -46,7 +46,7 @@ def write_protect(root: Path, kind: Kind) -> None:
     result = build_or_fail(root, kind)
     assert isinstance(result, BuildFailed)
     check_failure(root, result, "open", errno.EROFS)
-    subprocess.run(["umount", root], check=True)
+    subprocess.run(["umount", "--lazy", root], check=True)  # whoever looks into it may keep it busy
 
 
 def main(work: Path, step_bytes: int, kinds: list[Kind]) -> None:
