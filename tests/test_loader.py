@@ -8,6 +8,7 @@ import pytest
 import torch
 from cache_builders import build, numbers
 from resume_law import assert_resumes_exactly
+from resume_scenarios import MODES
 
 from dsrt_lightning import RTLoader, open_dataset
 from dsrt_lightning.errors import ConfigError, StateMismatchError
@@ -181,8 +182,11 @@ def test_noise_differs_between_samples_and_epochs(dataset):
     assert len({*first, *second}) == 96
 
 
+@pytest.mark.parametrize("sampling", MODES, ids=lambda sampling: sampling["mode"])
 @pytest.mark.parametrize("world_size", [2, 3, 4, 8])
-def test_ranks_together_get_the_global_batches_of_one_rank(dataset, world_size):
+def test_ranks_together_get_the_global_batches_of_one_rank_in_every_mode(cache, sampling, world_size):
+    dataset = open_dataset(cache, seed=5, sampling=sampling)
+    dataset.update_metadata(dataset.get_metadata().with_columns(weight=pl.col("score")))
     alone = ids_of(RTLoader(dataset, batch_size=24))
     ranks = [
         ids_of(RTLoader(dataset, batch_size=24 // world_size, rank=rank, world_size=world_size))
