@@ -180,6 +180,16 @@ def test_validation_sets_are_loaders_with_their_own_rules(tmp_path, cfg):
     assert by_loader[1] == [i for i in range(48) if i % 3 == 2 and i % 4]
 
 
+def test_a_set_takes_over_the_settings_of_its_split_also_from_saved_hyperparameters(cfg):
+    cfg["val"]["loader"] = {"batch_size": 7, "fields": ["id"]}
+    cfg["val"]["sets"] = {"a": {}, "b": {"loader": {"batch_size": 32}}}
+    data = DatasetRTDataModule(DatasetRTDataModule(cfg).cfg)
+    for module in (data, DatasetRTDataModule(**data.hparams)):
+        module.setup("fit")
+        assert [module.plan(f"val.{name}").loader.batch_size for name in "ab"] == [7, 32]
+        assert [module.plan(f"val.{name}").loader.fields for name in "ab"] == [["id"], ["id"]]
+
+
 @pytest.mark.parametrize("combine", ["max_size_cycle", "min_size", "max_size"])
 @pytest.mark.parametrize("stop", [1, 4, 5, 6, 9])
 def test_several_training_loaders_resume_exactly_in_every_mode(tmp_path, cfg, combine, stop):

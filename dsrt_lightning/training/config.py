@@ -96,6 +96,29 @@ class SetConfig(_Closed):
     loader: LoaderConfig = Field(default_factory=LoaderConfig)
 
 
+class LoaderOverrides(_Closed):
+    """What a set's loader has otherwise than its split's; null takes over the split's setting."""
+
+    batch_size: int | None = Field(default=None, ge=1)
+    fields: list[str] | str | None = None
+    transform: Any = None
+    batch_transform: Any = None
+    drop_last: bool | None = None
+    workers: int | None = Field(default=None, ge=0)
+    threads: int | None = Field(default=None, ge=1)
+    prefetch_batches: int | None = Field(default=None, ge=1)
+    prefetch_bytes: int | None = Field(default=None, ge=1)
+
+
+class NamedSetConfig(_Closed):
+    """One of a split's sets; see :class:`SetConfig` for its keys."""
+
+    rules: list[dict[str, Any]] = Field(default_factory=list)
+    sampling: Sampling | None = None
+    mix: MixConfig | None = None
+    loader: LoaderOverrides = Field(default_factory=LoaderOverrides)
+
+
 class SplitConfig(SetConfig):
     """One split: one loader, or several that share what stands here and may differ in what they add.
 
@@ -106,7 +129,7 @@ class SplitConfig(SetConfig):
             that its fit loop takes.
     """
 
-    sets: dict[str, SetConfig] = Field(default_factory=dict)
+    sets: dict[str, NamedSetConfig] = Field(default_factory=dict)
     combine: Literal["max_size_cycle", "min_size", "max_size"] = "max_size_cycle"
 
 
@@ -245,7 +268,7 @@ def _choices(loc: tuple[int | str, ...]) -> str:
 _MODEL_AT: dict[str, type[BaseModel]] = {
     **dict.fromkeys(SPLITS, SplitConfig),
     "loader": LoaderConfig,
-    "sets": SetConfig,
+    "sets": NamedSetConfig,
     "mix": MixConfig,
     "parts": MixPartConfig,
 }

@@ -17,7 +17,7 @@ from dsrt_lightning.population.snapshot import prepare
 if TYPE_CHECKING:
     from dsrt_lightning.population.rules import Step
     from dsrt_lightning.store.cache_set import CacheSet
-    from dsrt_lightning.training.config import DatasetRTConfig, LoaderConfig, MixConfig, SetConfig
+    from dsrt_lightning.training.config import DatasetRTConfig, LoaderConfig, MixConfig, NamedSetConfig, SetConfig
 
 
 @dataclass(frozen=True)
@@ -92,15 +92,16 @@ class Planner:
         plans = []
         for key, own in part.sets.items():
             name = f"{split}.sets.{key}"
-            given = {setting: getattr(own.loader, setting) for setting in own.loader.model_fields_set}
-            loader = part.loader.model_copy(update=given)
-            drawn = own if own.sampling or own.mix else part
+            loader = part.loader.model_copy(update=own.loader.model_dump(exclude_none=True))
+            drawn: SetConfig | NamedSetConfig = own if own.sampling or own.mix else part
             plans.append(
                 self._loader(f"{split}.{key}", (*shared, *self._steps(f"{name}.rules", own.rules)), drawn, loader)
             )
         return plans
 
-    def _loader(self, name: str, steps: tuple[Step, ...], drawn: SetConfig, loader: LoaderConfig) -> LoaderPlan:
+    def _loader(
+        self, name: str, steps: tuple[Step, ...], drawn: SetConfig | NamedSetConfig, loader: LoaderConfig
+    ) -> LoaderPlan:
         training = name.partition(".")[0] == "train"
         if loader.drop_last is None:
             loader = loader.model_copy(update={"drop_last": training})
