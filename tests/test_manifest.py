@@ -126,7 +126,8 @@ def test_every_flipped_byte_is_refused(cache: Path) -> None:
     [
         (b"[]", r"the file is \[\] but must be an object"),
         (b'{"format": 1, "format": 2}', r"a key is there twice among \['format', 'format'\]"),
-        (b'{"format": NaN}', "NaN is no JSON number"),
+        (b'{"format": NaN}', "NaN is no finite number"),
+        (b'{"codec": {"schema": {"x": 1e400}}}', "1e400 is no finite number"),
         (b"[" * 100_000, "not valid JSON"),
         (b"\xff", "not valid JSON"),
         (b'{"format": "parquet"}', "format is 'parquet' but must be 'dsrt.cache'"),

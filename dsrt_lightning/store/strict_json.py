@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ from dsrt_lightning.errors import CorruptCacheError
 
 
 def parse_object(content: bytes, where: str) -> StrictObject:
-    """Return the JSON object in ``content``, refusing doubled keys and NaN as well as what is no JSON."""
+    """Return the JSON object in ``content``; doubled keys and numbers that are not finite are refused too."""
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(items)
@@ -19,10 +20,13 @@ def parse_object(content: bytes, where: str) -> StrictObject:
         return found
 
     def constant(text: str) -> NoReturn:
-        raise ValueError(f"{text} is no JSON number")
+        raise ValueError(f"{text} is no finite number")
+
+    def finite(text: str) -> float:
+        return number if math.isfinite(number := float(text)) else constant(text)
 
     try:
-        value = json.loads(content.decode(), object_pairs_hook=pairs, parse_constant=constant)
+        value = json.loads(content.decode(), object_pairs_hook=pairs, parse_float=finite, parse_constant=constant)
     except (ValueError, RecursionError) as error:
         raise CorruptCacheError(f"{where}: not valid JSON ({error}); restore or rebuild the cache") from error
     return StrictObject(value, where, "the file")
