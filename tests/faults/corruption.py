@@ -24,7 +24,7 @@ from dsrt_lightning.store.cache_set import Verify, open_caches
 
 # Far more than reading these caches takes, far less than a length that nobody checked would ask for.
 SPARE_BYTES = 256 << 20
-MASKS = (0xFF, 0x01)  # The second keeps a digit a digit.
+ALL_BITS, ONE_BIT = 0xFF, 0x01  # With one bit flipped, a digit stays a digit.
 
 
 def read_everything(path: Path, verify: Verify = "first") -> list[Any]:
@@ -93,7 +93,7 @@ def flip_each_byte(cache: Damaged, kind: Kind, stride: int, verify: Verify, coun
     for file in cache.files:
         sound = (cache.path / file).read_bytes()
         for offset in range(0, len(sound), stride):
-            for mask in MASKS:
+            for mask in (ALL_BITS, ONE_BIT) if file == "manifest.json" or verify == "never" else (ALL_BITS,):
                 tell(f"{kind.name}: {file}: byte {offset} ^ {mask:#x}, verify {verify}")
                 content = bytearray(sound)
                 content[offset] ^= mask

@@ -1,6 +1,6 @@
 """End interpreters whose loaders are half consumed, in every way that one may end.
 
-python exits.py WORK NUM_EXITS
+python exits.py WORK NUM_EXITS [ITERATOR...]
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ def beginnings(dataset: RTDataset) -> dict[str, Callable[[], Iterator[object]]]:
     }
 
 
-def main(work: Path, num_exits: int) -> None:
+def main(work: Path, num_exits: int, names: list[str]) -> None:
     dataset = open_dataset(build(work, "zstd"), sampling="sequential")
     counts = []
     for name, begin in beginnings(dataset).items():
+        if names and name not in names:
+            continue
         times = num_exits // (PROCESSES_ARE_SLOWER if "processes" in name else 1)
         for number in range(times):
             way = list(WAYS)[number % len(WAYS)]
@@ -83,4 +85,4 @@ def main(work: Path, num_exits: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

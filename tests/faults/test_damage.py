@@ -19,4 +19,4 @@ def test_files_that_vanish_under_an_open_dataset_give_no_wrong_bytes_and_no_sign
 
 
 def test_mutated_inputs_of_the_python_parsers_are_refused_by_name(run_script: Run) -> None:
-    run_script("fuzz_parsers.py", count(fast=6_000, full=1_000_000))
+    run_script("fuzz_parsers.py", count(fast=6_000, full=600_000))
