@@ -59,6 +59,8 @@ def test_help_ends_with_a_command_that_works(dsrt, command: str) -> None:
     assert program == "dsrt"
     if command == "trace":
         save_checkpoint(arguments[1], arguments[3])
+    if command == "repair":
+        shutil.copytree(arguments[1], arguments[3])
     assert dsrt(*arguments).code == 0
 
 
@@ -195,6 +197,38 @@ class TestVerify:
         assert result.code == 1
         assert "caches/none: there is no such directory" in result.out
         assert "caches/digits: complete and intact" in result.out
+
+
+class TestRepair:
+    @pytest.fixture(autouse=True)
+    def _backup(self, folder: Path) -> None:
+        shutil.copytree("caches", "backup")
+
+    def test_broken_file_is_replaced_and_named(self, dsrt) -> None:
+        flip_byte(Path("caches/digits/shards/000000.bin"), 1000)
+        result = dsrt("repair", "caches/digits", "--from", "backup/digits", "--quiet")
+        assert (result.code, result.err) == (0, "")
+        assert result.out == "caches/digits/shards/000000.bin: replaced\ncaches/digits: complete and intact\n"
+        assert dsrt("verify", "caches/digits", "--quiet").code == 0
+
+    def test_nothing_broken_is_told_so(self, dsrt) -> None:
+        result = dsrt("repair", "caches/digits", "--from", "backup/digits", "--quiet")
+        assert (result.code, result.out) == (0, "caches/digits: nothing to repair\n")
+
+    def test_what_is_broken_in_both_is_named_and_exit_code_1(self, dsrt) -> None:
+        for root in ("caches", "backup"):
+            flip_byte(Path(root, "digits/shards/000000.bin"), 1000)
+        result = dsrt("repair", "caches/digits", "--from", "backup/digits", "--quiet")
+        assert result.code == 1
+        assert "backup/digits/shards/000000.bin: has " in result.out
+        assert "intact" not in result.out
+
+    def test_mirror_of_another_cache_is_one_line_and_exit_code_1(self, dsrt) -> None:
+        pl.DataFrame({"x": [1]}).write_csv("t.csv")
+        assert dsrt("build", "t.csv", "--root", "out", "--quiet").code == 0
+        result = dsrt("repair", "caches/digits", "--from", "out/t", "--quiet")
+        assert (result.code, result.err.count("\n")) == (1, 1)
+        assert "has identity" in result.err
 
 
 class TestPreview:

@@ -1,7 +1,7 @@
-"""``dsrt``: build caches, look at them, check them, preview what a config selects, and trace a run.
+"""``dsrt``: build, look at, check and repair caches, preview what a config selects, and trace a run.
 
-Only ``build`` writes. Exit codes: 0 done; 1 the data are broken or missing; 2 the command or a config is wrong.
-An error is one line on stderr; ``--traceback`` shows where it came from.
+Only ``build`` and ``repair`` write. Exit codes: 0 done; 1 the data are broken or missing; 2 the command or a config
+is wrong. An error is one line on stderr; ``--traceback`` shows where it came from.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from dsrt_lightning.cli import build, inspect, preview, trace, verify
+from dsrt_lightning.cli import build, inspect, preview, repair, trace, verify
 from dsrt_lightning.errors import ConfigError, DsrtError
 
-COMMANDS = (build, inspect, verify, preview, trace)
+COMMANDS = (build, inspect, verify, repair, preview, trace)
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command; ``run`` in its result is the chosen command's function."""
     parser = argparse.ArgumentParser(
         prog="dsrt",
-        description="Build caches, look at them, check them, preview what a config selects, and trace a run.",
+        description="Build, look at, check and repair caches, preview what a config selects, and trace a run.",
         epilog="example:\n  dsrt build --help",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

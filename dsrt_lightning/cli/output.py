@@ -1,9 +1,10 @@
-"""Tables on a terminal."""
+"""Tables and progress bars on a terminal."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 
 class Percent(float):
@@ -12,6 +13,23 @@ class Percent(float):
 
 # Where there is no terminal to fit, nothing is cut off.
 _WIDTH_OF_PIPES = 1000
+
+
+@contextmanager
+def progress_bar(is_quiet: bool) -> Iterator[Callable[[str], Callable[[str, int, int], None]]]:
+    """Show bars on stderr within it; gives what begins one for a path and returns what is told of its progress."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=is_quiet) as progress:
+
+        def begin(path: str) -> Callable[[str, int, int], None]:
+            task = progress.add_task(path)
+            return lambda unit, done, total: progress.update(
+                task, description=f"{path}: {unit}", completed=done, total=total
+            )
+
+        yield begin
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

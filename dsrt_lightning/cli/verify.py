@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from dsrt_lightning.cli.output import progress_bar
 
 NAME = "verify"
 HELP = "read caches completely and name what is broken"
@@ -24,20 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check all caches; 1 if one is broken."""
-    from rich.console import Console
-    from rich.progress import Progress
-
     from dsrt_lightning.store.verify import verify_cache
 
     is_broken = False
-    with Progress(console=Console(stderr=True), transient=True, disable=args.quiet) as progress:
+    with progress_bar(args.quiet) as bar:
         for path in args.caches:
-            problems = list(verify_cache(path, _bar(progress, path)))
+            problems = list(verify_cache(path, bar(path)))
             is_broken |= bool(problems)
             print("\n".join(problems) or f"{path}: complete and intact")
     return 1 if is_broken else 0
-
-
-def _bar(progress: Progress, path: str) -> Callable[[str, int, int], None]:
-    task = progress.add_task(path)
-    return lambda unit, done, total: progress.update(task, description=f"{path}: {unit}", completed=done, total=total)

@@ -69,7 +69,7 @@ class Cache:
 
     def checked_content(self, name: str) -> bytes:
         """Return a small file, after the same checks as `check_file`: what was checked is what is returned."""
-        with self._open(name) as file:
+        with self.open_file(name) as file:
             content = file.read(self.manifest.file(name).bytes)
         self._check_crc32c(name, crc32c(content))
         return content
@@ -80,11 +80,11 @@ class Cache:
         Raises:
             CorruptCacheError: It is missing, no regular file, or its size or checksum is another; with both.
         """
-        with self._open(name):
+        with self.open_file(name):
             self._check_crc32c(name, describe_file(self.path, name).crc32c)
 
-    def _open(self, name: str) -> BufferedReader:
-        """Return a file that has the size which the manifest says."""
+    def open_file(self, name: str) -> BufferedReader:
+        """Open a file that has the size which the manifest says; raises as `check_file`."""
         path, expected = self.path / name, self.manifest.file(name).bytes
         try:
             file = open_cache_file(path)

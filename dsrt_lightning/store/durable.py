@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from dsrt_lightning._core import crc32c
 from dsrt_lightning.store.cache_file import open_cache_file
@@ -45,10 +46,15 @@ def write_durably(path: Path, content: bytes) -> None:
 
 def describe_file(directory: Path, path: str) -> FileEntry:
     """Return the size and checksum of ``directory/path`` as it is now; memory is bounded."""
+    with naming(directory / path), open_cache_file(directory / path) as file:
+        return FileEntry(path, *measure(file))
+
+
+def measure(file: IO[bytes]) -> tuple[int, int]:
+    """Return the size and CRC32C of what is left to read of a file; memory is bounded."""
     checksum = size = 0
     block = bytearray(_BLOCK_BYTES)
-    with naming(directory / path), open_cache_file(directory / path) as file:
-        while count := file.readinto(block):
-            checksum = crc32c(memoryview(block)[:count], checksum)
-            size += count
-    return FileEntry(path, size, checksum)
+    while count := file.readinto(block):  # type: ignore[attr-defined]
+        checksum = crc32c(memoryview(block)[:count], checksum)
+        size += count
+    return size, checksum

@@ -31,10 +31,10 @@ def make_root(root: Path) -> None:
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Be the only builder of ``target``, over all threads and processes.
+    """Be the only one who builds or repairs ``target``, over all threads and processes.
 
     Raises:
-        CacheBusyError: Another one is building it.
+        CacheBusyError: Another one is at work.
     """
     path = _lock_of(target)
     descriptor = _acquire(path, target)
@@ -108,7 +108,7 @@ def _acquire(path: Path, target: Path) -> int:
             holder = os.read(descriptor, 20).decode() or "unknown"
             os.close(descriptor)
             raise CacheBusyError(
-                f"{target}: process {holder} is building it; wait for it or choose another name"
+                f"{target}: process {holder} is building or repairing it; wait for it or choose another name"
             ) from None
         except BaseException:
             os.close(descriptor)
