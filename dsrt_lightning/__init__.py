@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dsrt_lightning.loading.batch_sampler import RTBatchSampler as RTBatchSampler
     from dsrt_lightning.loading.dataset import open_dataset as open_dataset
+    from dsrt_lightning.loading.device import DevicePrefetcher as DevicePrefetcher
     from dsrt_lightning.loading.loader import RTLoader as RTLoader
     from dsrt_lightning.loading.nodes import BatchNode as BatchNode
+    from dsrt_lightning.loading.nodes import DevicePrefetchNode as DevicePrefetchNode
     from dsrt_lightning.store.build import build_caches as build_caches
     from dsrt_lightning.store.sources import CacheInput as CacheInput
     from dsrt_lightning.training.cli import DatasetRTCLI as DatasetRTCLI
@@ -27,6 +29,8 @@ _MODULE_OF = {
     "DatasetRTCLI": "training.cli",
     "DatasetRTConfig": "training.config",
     "DatasetRTDataModule": "training.datamodule",
+    "DevicePrefetchNode": "loading.nodes",
+    "DevicePrefetcher": "loading.device",
     "RTBatchSampler": "loading.batch_sampler",
     "RTLoader": "loading.loader",
     "build_caches": "store.build",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import lightning
 import pytest
 import torch
 import yaml
 from cache_builders import numbers
+from fake_cuda import FakeCopies, pretend_cuda
 from omegaconf import OmegaConf
 from safe_loading import SAFELY
 
@@ -235,6 +237,52 @@ def test_an_epoch_length_that_changes_between_epochs_resumes_exactly(tmp_path, c
         run.save_checkpoint(tmp_path / "stop.ckpt")
         rest, _ = fit(tmp_path, cfg, datamodule=Growing(cfg), ckpt_path=tmp_path / "stop.ckpt", **options)
         assert first.trained + rest.trained == whole.trained, stop
+
+
+# A GPU
+
+
+class OnGpu(DatasetRTDataModule):
+    def _device(self):
+        return torch.device("cuda")
+
+
+def test_batches_that_are_copied_ahead_are_not_counted_in_a_checkpoint(tmp_path, cfg, monkeypatch):
+    whole, _ = fit(tmp_path, cfg, max_epochs=2)
+    pretend_cuda(monkeypatch)
+    ahead, _ = fit(tmp_path, cfg, max_epochs=2, datamodule=OnGpu(cfg))
+    assert FakeCopies.last.log[:3] == [("start", 0), ("start", 1), ("finish", 0)]
+    assert (ahead.trained, ahead.validated) == (whole.trained, whole.validated)
+    for stop in range(1, len(whole.trained)):
+        first, run = fit(tmp_path, cfg, max_epochs=2, max_steps=stop, datamodule=OnGpu(cfg))
+        run.save_checkpoint(tmp_path / "stop.ckpt")
+        rest, _ = fit(tmp_path, cfg, max_epochs=2, datamodule=OnGpu(cfg), ckpt_path=tmp_path / "stop.ckpt")
+        assert first.trained + rest.trained == whole.trained, stop
+
+
+class OnCpuHook(Model):
+    def on_before_batch_transfer(self, batch, dataloader_idx):
+        return batch
+
+
+@pytest.mark.parametrize(
+    ("device", "model", "expected"), [("cpu", Model, None), ("cuda", Model, "cuda"), ("cuda", OnCpuHook, None)]
+)
+def test_batches_go_ahead_to_a_gpu_unless_a_hook_is_written_for_them_on_the_cpu(cfg, device, model, expected):
+    data = DatasetRTDataModule(cfg)
+    assert data._device() is None
+    strategy = SimpleNamespace(root_device=torch.device(device))
+    data.trainer = SimpleNamespace(strategy=strategy, lightning_module=model())
+    assert data._device() == (expected and torch.device(expected))
+
+
+def test_device_prefetch_can_be_turned_off(cfg, monkeypatch):
+    pretend_cuda(monkeypatch)
+    cfg["val"]["loader"]["device_prefetch"] = False
+    data = OnGpu(cfg)
+    data.setup("fit")
+    assert data.train_dataloader()._device.type == "cuda"
+    assert data.val_dataloader()[0]._device.type == "cpu"
 
 
 # What is refused

@@ -10,6 +10,7 @@ from dsrt_lightning.draws.batch_plan import BatchPlan
 from dsrt_lightning.draws.cursor import Cursor, State
 from dsrt_lightning.loading.assemble import ArrayAssembler, BatchTransform, SampleAssembler
 from dsrt_lightning.loading.delivery import Delivery, NativeDelivery, ReadAhead, ThreadDelivery
+from dsrt_lightning.loading.device import DevicePrefetcher, checked_device
 from dsrt_lightning.loading.fields import FieldSelection
 from dsrt_lightning.loading.processes import ProcessDelivery
 from dsrt_lightning.loading.requests import requests_from
@@ -17,6 +18,8 @@ from dsrt_lightning.loading.topology import check_topology, topology
 from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 
 if TYPE_CHECKING:
+    import torch
+
     from dsrt_lightning.loading.dataset import RTDataset
 
 
@@ -43,12 +46,15 @@ class RTLoader:
         threads: Threads that read or, where samples need Python, decode and transform.
         prefetch_batches: Batches made ahead of the consumer.
         prefetch_bytes: Bytes made ahead; one batch is always allowed.
+        device: A CUDA device to deliver batches on, each copied while the one before it is used; None leaves them on
+            the CPU.
         rank: This process's rank; None takes it from ``torch.distributed``.
         world_size: Number of ranks; None takes it from ``torch.distributed``.
 
     Raises:
         ConfigError: An unknown field, or the topology contradicts ``torch.distributed``.
-        ValueError: A number is out of range, or ``drop_last`` leaves no batch.
+        ValueError: A number is out of range, ``drop_last`` leaves no batch, or the device is of another kind.
+        RuntimeError: A CUDA device is asked for where there is none.
     """
 
     def __init__(
@@ -64,6 +70,7 @@ class RTLoader:
         threads: int = 2,
         prefetch_batches: int = 4,
         prefetch_bytes: int = 256 << 20,
+        device: torch.device | str | None = None,
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
@@ -78,6 +85,7 @@ class RTLoader:
         self._batch_transform = BatchTransform(batch_transform)
         self._workers = workers
         self._read_ahead = ReadAhead(threads, prefetch_batches, prefetch_bytes)
+        self._device = checked_device("cpu" if device is None else device)
         self._iteration = 0
         self._bind()
 
@@ -124,7 +132,7 @@ class RTLoader:
         check_topology(self._rank, self._world_size)
         cursor = self._cursor
         batches = self._delivery(requests_from(self._stream, cursor))
-        for batch in _in_this_process(batches):
+        for batch in _in_this_process(iter(DevicePrefetcher(batches, self._device))):
             if iteration != self._iteration:
                 raise RuntimeError(
                     f"iteration {iteration} of this loader continued after iteration {self._iteration} began; "

@@ -37,6 +37,7 @@ class LoaderConfig(_Closed):
         threads: Threads that read or decode.
         prefetch_batches: Batches made ahead.
         prefetch_bytes: Bytes made ahead.
+        device_prefetch: Where a run trains on a GPU, copy each batch there while the one before it is used.
     """
 
     batch_size: int = Field(default=32, ge=1)
@@ -48,6 +49,7 @@ class LoaderConfig(_Closed):
     threads: int = Field(default=2, ge=1)
     prefetch_batches: int = Field(default=4, ge=1)
     prefetch_bytes: int = Field(default=256 << 20, ge=1)
+    device_prefetch: bool = True
 
 
 class MixPartConfig(_Closed):
@@ -108,6 +110,7 @@ class LoaderOverrides(_Closed):
     threads: int | None = Field(default=None, ge=1)
     prefetch_batches: int | None = Field(default=None, ge=1)
     prefetch_bytes: int | None = Field(default=None, ge=1)
+    device_prefetch: bool | None = None
 
 
 class NamedSetConfig(_Closed):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import lightning.pytorch as pl
+import torch
 import torch.distributed
 from lightning.pytorch.utilities import CombinedLoader
+from lightning.pytorch.utilities.model_helpers import is_overridden
 
 from dsrt_lightning.draws.mix import Mixing
 from dsrt_lightning.draws.sampling import Sampling
@@ -159,7 +161,18 @@ class DatasetRTDataModule(pl.LightningDataModule):
         for key in ("transform", "batch_transform"):
             where = f"{self.cfg.where}: {plan.name}.loader.{key}"
             settings[key] = resolve_callable(settings[key], allow=self.cfg.allow_imports, where=where)
-        return RTLoader(self._dataset(plan), **settings, rank=rank, world_size=world_size)
+        device = self._device() if settings.pop("device_prefetch") else None
+        return RTLoader(self._dataset(plan), **settings, device=device, rank=rank, world_size=world_size)
+
+    def _device(self) -> torch.device | None:
+        """Return the run's GPU; None without one, and where a hook is written for batches before their transfer."""
+        if self.trainer is None or self.trainer.strategy.root_device.type != "cuda":
+            return None
+        hooks = ("on_before_batch_transfer", "transfer_batch_to_device")
+        owners = (self, self.trainer.lightning_module)
+        if any(is_overridden(hook, owner) for hook in hooks for owner in owners):
+            return None
+        return self.trainer.strategy.root_device
 
     def _dataset(self, plan: LoaderPlan) -> RTDataset:
         dataset = self.datasets[plan.name]
