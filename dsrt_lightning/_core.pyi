@@ -333,7 +333,8 @@ class Reader:
         """Return what was delivered and what it took.
 
         ``batches``, ``records``, ``bytes``; ``wait_ns``: time the consumer waited in ``next``; ``read_ns``:
-        time the threads worked, summed.
+        time the threads worked, summed; ``finished_ns``: when the batch last taken was finished, by
+        ``time.monotonic_ns``.
         """
 
     def close(self) -> None:
@@ -376,6 +377,29 @@ class BatchReader(Reader):
             OSError: A shard cannot be opened or read.
             ValueError: Nothing is pending, or the reader is closed.
             RuntimeError: The process was forked since the reader was made.
+        """
+
+class BatchGatherer:
+    """Gathers batches as `BatchReader` does, on the calling thread and into memory that the caller provides."""
+
+    def __init__(self, shards: ShardSet, layout: RecordLayout, fields: Sequence[int]) -> None:
+        """Take the same arguments as `BatchReader`.
+
+        Raises:
+            ValueError: There is no such field; raised by :meth:`gather`.
+        """
+
+    def gather(self, rows: NDArray[np.int64], allocate: Callable[[int], Buffer]) -> list[FieldBatch]:
+        """Return the batch of record numbers int64 ``[n]``, one entry a field.
+
+        Args:
+            rows: Record numbers.
+            allocate: Called once with the bytes of the batch, returns writable memory of at least as many, aligned to
+                a cache line. The arrays that are returned lie in it and keep it.
+
+        Raises:
+            CorruptCacheError: As :meth:`BatchReader.next`.
+            RuntimeError: Another thread is inside this method.
         """
 
 class RawReader(Reader):

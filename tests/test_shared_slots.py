@@ -14,8 +14,13 @@ from dsrt_lightning.loading.shared_slots import Filled, SlotReader, SlotWriter
 Pair = namedtuple("Pair", "first second")
 
 
+def fill(writer, batch, pass_=1):
+    writer.begin(pass_)
+    return writer.send(batch)
+
+
 def send(writer, reader, batch, pass_=1):
-    return reader(writer(batch, pass_))
+    return reader(fill(writer, batch, pass_))
 
 
 def numbers(start, count=1000):
@@ -73,7 +78,7 @@ def test_one_field_keeps_the_slot_of_the_others():
     writer, reader = SlotWriter(1), SlotReader()
     field = send(writer, reader, {"x": torch.arange(5), "y": torch.arange(5, 10)})["y"]
     gc.collect()
-    assert not isinstance(writer(numbers(0), 1), Filled)
+    assert not isinstance(fill(writer, numbers(0)), Filled)
     assert field.tolist() == [5, 6, 7, 8, 9]
 
 
@@ -81,7 +86,7 @@ def test_the_memory_of_a_dropped_batch_is_used_again_and_crosses_once():
     writer, reader = SlotWriter(2), SlotReader()
     addresses = set()
     for i in range(5):
-        message = writer(numbers(i), 1)
+        message = fill(writer, numbers(i))
         assert (message.memory is None) == (i > 0)
         addresses.add(reader(message)["x"].data_ptr())
     assert len(addresses) == 1
@@ -95,16 +100,16 @@ def test_fields_do_not_drag_each_other_into_a_saved_file():
 def test_batches_that_grow_get_larger_slots():
     writer, reader = SlotWriter(1), SlotReader()
     for count in (10, 1000, 100_000):
-        message = writer(numbers(0, count), 1)
+        message = fill(writer, numbers(0, count))
         assert isinstance(message, Filled)
         assert reader(message)["x"].tolist() == list(range(count))
 
 
 def test_slots_sent_in_an_abandoned_pass_are_free_in_the_next_and_cross_anew():
     writer, reader = SlotWriter(1), SlotReader()
-    assert isinstance(writer(numbers(0), 1), Filled)  # the consumer never sees it
-    assert not isinstance(writer(numbers(1), 1), Filled)
-    message = writer(numbers(2), 2)
+    assert isinstance(fill(writer, numbers(0)), Filled)  # the consumer never sees it
+    assert not isinstance(fill(writer, numbers(1)), Filled)
+    message = fill(writer, numbers(2), 2)
     assert message.memory is not None
     assert reader(message)["x"][0].item() == 2
 
@@ -112,7 +117,7 @@ def test_slots_sent_in_an_abandoned_pass_are_free_in_the_next_and_cross_anew():
 def test_a_slot_held_over_the_next_pass_is_not_free_in_it():
     writer, reader = SlotWriter(1), SlotReader()
     held = send(writer, reader, numbers(0), 1)
-    assert not isinstance(writer(numbers(1), 2), Filled)
+    assert not isinstance(fill(writer, numbers(1), 2), Filled)
     assert held["x"][0].item() == 0
 
 
@@ -123,11 +128,60 @@ def test_a_forked_child_that_drops_its_copy_does_not_free_the_slot():
         del held
         os._exit(0)
     os.waitpid(child, 0)
-    assert not isinstance(writer(numbers(1), 1), Filled)
+    assert not isinstance(fill(writer, numbers(1)), Filled)
     assert held["x"][0].item() == 0
 
 
 def test_what_is_more_than_its_bytes_goes_as_it_is():
     parameter = torch.ones(2, requires_grad=True)
-    assert SlotWriter(1)(parameter, 1) is parameter
+    assert fill(SlotWriter(1), parameter) is parameter
     assert send(SlotWriter(1), SlotReader(), [torch.ones(1), parameter])[1] is parameter
+
+
+def lent(writer, count, pass_=1):
+    """Return int64 0, 1, 2, ... in memory that the writer lends."""
+    writer.begin(pass_)
+    tensor = torch.from_numpy(writer.lend(8 * count)).view(torch.int64)
+    return torch.arange(count, out=tensor)
+
+
+def test_what_was_gathered_into_lent_memory_is_sent_without_a_copy():
+    writer, reader = SlotWriter(1), SlotReader()
+    batch = {"x": lent(writer, 1000), "id": torch.arange(3)}
+    address = batch["x"].data_ptr()
+    message = writer.send(batch)
+    assert message.memory.data_ptr() + message.batch["x"].offset == address
+    arrived = reader(message)
+    assert arrived["x"].tolist() == list(range(1000))
+    assert arrived["id"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "derive", [lambda x: x[1::2], lambda x: x.reshape(2, -1).T, lambda x: x[500:], lambda x: x * 2]
+)
+def test_what_a_batch_makes_of_lent_memory_arrives_as_it_is(derive):
+    writer, reader = SlotWriter(1), SlotReader()
+    batch = derive(lent(writer, 1000))
+    expected = batch.clone()
+    assert torch.equal(reader(writer.send(batch)), expected)
+
+
+def test_memory_lent_for_a_batch_that_failed_is_lent_again():
+    writer = SlotWriter(1)
+    assert lent(writer, 10).data_ptr() == lent(writer, 10).data_ptr()
+
+
+def test_where_no_slot_is_free_memory_of_its_own_is_lent():
+    writer, reader = SlotWriter(1), SlotReader()
+    held = reader(writer.send(lent(writer, 10)))
+    batch = lent(writer, 10) + 5
+    assert writer.send(batch) is batch
+    assert held.tolist() == list(range(10))
+
+
+def test_tensors_too_large_for_the_room_beside_lent_memory_go_as_they_are():
+    writer, reader = SlotWriter(1), SlotReader()
+    large = torch.arange(100_000)
+    arrived = reader(writer.send([lent(writer, 10), large]))
+    assert arrived[0].tolist() == list(range(10))
+    assert arrived[1] is large

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include "bindings/register.h"
 #include "dsrt/batch.h"
 #include "dsrt/bounded_reader.h"
+#include "dsrt/map_guard.h"
 #include "dsrt/record_access.h"
 #include "dsrt/record_batch.h"
 #include "dsrt/record_layout.h"
@@ -87,6 +89,22 @@ py::array to_array(const py::dtype& dtype, const std::shared_ptr<std::byte>& dat
   return py::array(dtype, {num_rows, row_items}, data.get(), owner);
 }
 
+// One tuple a field: bytes, extents of its ragged axes or None, shape of one record.
+py::list to_fields(const ArrayBatch& batch) {
+  py::list result;
+  for (const FieldArray& field : batch.fields()) {
+    py::object extents = py::none();
+    if (field.extents) {
+      extents = to_array(py::dtype::of<std::int64_t>(), field.extents, batch.num_records(),
+                         field.num_ragged_axes);
+    }
+    result.append(py::make_tuple(
+        to_array(py::dtype::of<std::uint8_t>(), field.data, batch.num_records(), field.row_bytes),
+        extents, py::tuple(py::cast(field.shape))));
+  }
+  return result;
+}
+
 class BatchReader : public Reader {
  public:
   BatchReader(const RecordAccess& access, const RecordLayout& layout,
@@ -96,19 +114,7 @@ class BatchReader : public Reader {
 
   py::list next_fields() {
     const std::unique_ptr<Batch> batch = next();
-    const std::size_t num_records = batch->num_records();
-    py::list result;
-    for (const FieldArray& field : static_cast<const ArrayBatch&>(*batch).fields()) {
-      py::object extents = py::none();
-      if (field.extents) {
-        extents = to_array(py::dtype::of<std::int64_t>(), field.extents, num_records,
-                           field.num_ragged_axes);
-      }
-      result.append(py::make_tuple(
-          to_array(py::dtype::of<std::uint8_t>(), field.data, num_records, field.row_bytes),
-          extents, py::tuple(py::cast(field.shape))));
-    }
-    return result;
+    return to_fields(static_cast<const ArrayBatch&>(*batch));
   }
 
  private:
@@ -138,6 +144,54 @@ class RawReader : public Reader {
   }
 };
 
+// Gathers batches on the calling thread, one at a time, into memory that the caller provides.
+class BatchGatherer {
+ public:
+  BatchGatherer(const RecordAccess& access, const RecordLayout& layout,
+                std::vector<std::size_t> fields)
+      : shards_(access.shards()), reader_(shards_), layout_(layout), fields_(std::move(fields)) {}
+
+  py::list gather(const Rows& rows, const py::function& allocate) {
+    auto plan = std::make_shared<GatherPlan>(shards_, layout_, fields_, pool_);
+    plan->take_block = [&](std::size_t bytes) {
+      const py::gil_scoped_acquire acquired;
+      return writable_memory(allocate(bytes), bytes);
+    };
+    const auto batch = make_array_batch(std::move(plan), to_rows(rows, *shards_));
+    const std::unique_lock turn(is_gathering_, std::try_to_lock);
+    if (!turn) throw std::logic_error("the gatherer is in a call of another thread; make one each");
+    ensure_map_guard();
+    {
+      const py::gil_scoped_release released;
+      run_batch(*batch, reader_);
+    }
+    return to_fields(*batch);
+  }
+
+ private:
+  // The memory of a Python buffer, held as long as it is used.
+  static std::shared_ptr<std::byte> writable_memory(const py::buffer& buffer, std::size_t bytes) {
+    auto info = std::make_unique<py::buffer_info>(buffer.request(true));
+    const auto given = static_cast<std::size_t>(info->size * info->itemsize);
+    if (given < bytes) {
+      throw std::invalid_argument("allocate(" + std::to_string(bytes) + ") gave " +
+                                  std::to_string(given) + " bytes");
+    }
+    auto* data = static_cast<std::byte*>(info->ptr);
+    return {data, [held = info.release()](std::byte*) {
+              const py::gil_scoped_acquire acquired;
+              delete held;
+            }};
+  }
+
+  std::shared_ptr<const ShardSet> shards_;
+  std::shared_ptr<BufferPool> pool_ = BufferPool::create(0);
+  std::mutex is_gathering_;
+  RecordReader reader_;
+  RecordLayout layout_;
+  std::vector<std::size_t> fields_;
+};
+
 py::dict to_dict(const ReaderStats& stats) {
   py::dict dict;
   dict["batches"] = stats.batches;
@@ -145,6 +199,7 @@ py::dict to_dict(const ReaderStats& stats) {
   dict["bytes"] = stats.bytes;
   dict["wait_ns"] = stats.wait_ns;
   dict["read_ns"] = stats.read_ns;
+  dict["finished_ns"] = stats.finished_ns;
   return dict;
 }
 
@@ -177,6 +232,11 @@ void register_reader(py::module_& module) {
            py::arg("shards"), py::arg("layout"), py::arg("fields"), py::kw_only(),
            py::arg("threads"), py::arg("max_batches"), py::arg("max_bytes"))
       .def("next", &BatchReader::next_fields);
+
+  py::class_<BatchGatherer>(module, "BatchGatherer")
+      .def(py::init<const RecordAccess&, const RecordLayout&, std::vector<std::size_t>>(),
+           py::arg("shards"), py::arg("layout"), py::arg("fields"))
+      .def("gather", &BatchGatherer::gather, py::arg("rows").noconvert(), py::arg("allocate"));
 
   py::class_<RawReader, Reader>(module, "RawReader")
       .def(py::init([](const RecordAccess& shards, int threads, std::size_t max_batches,

@@ -54,4 +54,14 @@ std::unique_ptr<ArrayBatch> make_array_batch(std::shared_ptr<const GatherPlan> p
   return std::make_unique<RaggedBatch>(std::move(plan), std::move(rows));
 }
 
+void run_batch(Batch& batch, RecordReader& reader) {
+  for (std::size_t stage = 0; stage < batch.num_stages(); ++stage) {
+    batch.prepare(stage, reader);
+    for (std::size_t begin = 0; begin < batch.num_records(); begin += batch.records_per_slice()) {
+      batch.run(stage, begin, std::min(batch.num_records(), begin + batch.records_per_slice()),
+                reader);
+    }
+  }
+}
+
 }  // namespace dsrt

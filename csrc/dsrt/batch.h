@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -78,10 +79,16 @@ struct GatherPlan {
   GatherPlan(std::shared_ptr<const ShardSet> shards, RecordLayout layout,
              std::vector<std::size_t> fields, std::shared_ptr<BufferPool> pool);
 
+  std::shared_ptr<std::byte> block(std::size_t bytes) const {
+    return take_block ? take_block(bytes) : pool->take(bytes);
+  }
+
   std::shared_ptr<const ShardSet> shards;
   RecordLayout layout;
   std::vector<std::size_t> fields;  // numbers of those to gather
   std::shared_ptr<BufferPool> pool;
+  // Where a batch's one block comes from, instead of `pool`; empty for that.
+  std::function<std::shared_ptr<std::byte>(std::size_t bytes)> take_block;
   // Whether a record of a fixed layout's size was found: until then its size is only a claim.
   mutable std::atomic<bool> is_proven = false;
 };
@@ -89,5 +96,8 @@ struct GatherPlan {
 // A batch of fixed or ragged records, as `plan->layout` says.
 std::unique_ptr<ArrayBatch> make_array_batch(std::shared_ptr<const GatherPlan> plan,
                                              std::vector<std::int64_t> rows);
+
+// Does all the work of a batch on the calling thread.
+void run_batch(Batch& batch, RecordReader& reader);
 
 }  // namespace dsrt

@@ -16,6 +16,7 @@ namespace dsrt {
 namespace {
 
 constexpr std::size_t max_write_bytes = std::size_t{1} << 30;  // Linux writes at most 2 GiB a call.
+constexpr std::size_t piece_bytes = std::size_t{2} << 20;      // a huge page of x86-64 and arm64
 
 [[noreturn]] void throw_errno(const std::string& path, const char* action) {
   const int code = errno;
@@ -73,23 +74,61 @@ OutputFile::~OutputFile() {
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(std::exchange(other.size_, 0)) {}
+      size_(std::exchange(other.size_, 0)),
+      written_(std::exchange(other.written_, 0)),
+      pending_(std::move(other.pending_)) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_, other.size_);
+  std::swap(written_, other.written_);
+  std::swap(pending_, other.pending_);
   return *this;
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
+  size_ += bytes.size();
+  while (pending_.size() + bytes.size() >= piece_bytes) {
+    // Whole pieces need no copy where nothing is pending.
+    const bool is_direct = pending_.empty();
+    const std::size_t taken =
+        is_direct ? bytes.size() / piece_bytes * piece_bytes : piece_bytes - pending_.size();
+    if (is_direct) {
+      write_pieces(bytes.first(taken));
+    } else {
+      append_to_pending(bytes.first(taken));
+      write_pieces(pending_);
+      pending_.clear();
+    }
+    bytes = bytes.subspan(taken);
+  }
+  append_to_pending(bytes);
+}
+
+void OutputFile::flush() {
+  write_pieces(pending_);
+  pending_.clear();
+}
+
+void OutputFile::append_to_pending(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  pending_.reserve(piece_bytes);
+  pending_.insert(pending_.end(), bytes.begin(), bytes.end());
+}
+
+void OutputFile::write_pieces(std::span<const std::byte> bytes) {
   transfer_all(bytes.size(), path_, [&](std::size_t position, std::size_t count) {
     return ::write(descriptor_, bytes.data() + position, count);
   });
-  size_ += bytes.size();
+  // Only a hint: fsync reports what fails.
+  ::sync_file_range(descriptor_, static_cast<off_t>(written_), static_cast<off_t>(bytes.size()),
+                    SYNC_FILE_RANGE_WRITE);
+  written_ += bytes.size();
 }
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  flush();
   transfer_all(bytes.size(), path_, [&](std::size_t position, std::size_t count) {
     return ::pwrite(descriptor_, bytes.data() + position, count,
                     static_cast<off_t>(offset + position));
@@ -97,6 +136,7 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 }
 
 void OutputFile::finish() {
+  flush();
   if (sync(descriptor_) != 0) throw_errno(path_, "fsync");
   if (::close(std::exchange(descriptor_, -1)) != 0) throw_errno(path_, "close");
 }

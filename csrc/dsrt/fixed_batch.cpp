@@ -25,7 +25,7 @@ FixedBatch::FixedBatch(std::shared_ptr<const GatherPlan> plan, std::vector<std::
 
 void FixedBatch::prepare(std::size_t, RecordReader& reader) {
   if (num_records() > 0 && !plan_->is_proven) prove_size(reader);
-  const std::shared_ptr<std::byte> block = plan_->pool->take(block_.bytes());
+  const std::shared_ptr<std::byte> block = plan_->block(block_.bytes());
   for (std::size_t i = 0; i < plan_->fields.size(); ++i) {
     const std::size_t field = plan_->fields[i];
     const auto [offset, bytes] = plan_->layout.place(field);

@@ -157,7 +157,7 @@ void RaggedBatch::allocate() {
         block.add(num_records(), array.num_ragged_axes * sizeof(std::int64_t)));
     fields_.push_back(std::move(array));
   }
-  const std::shared_ptr<std::byte> memory = plan_->pool->take(block.bytes());
+  const std::shared_ptr<std::byte> memory = plan_->block(block.bytes());
   block_bytes_ = block.bytes();
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     fields_[i].data = {memory, memory.get() + data_offsets[i]};

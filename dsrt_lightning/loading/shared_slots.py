@@ -1,6 +1,6 @@
 """Batches from a worker process in shared memory that is used again: only slot numbers cross the pipe.
 
-    worker:    batch --copy--> slot n ..... pipe: (worker, n, where each tensor lies) .....> views of slot n
+    worker:    gathers batch into slot n, or copies it .. pipe: (worker, n, where each tensor lies) ..> views of slot n
     consumer:  drops the last view --> the slot's first byte says "free" --> the worker fills it again
 
 A fresh shared tensor for each batch, torch's own way, costs a page fault for every 4 KiB on both sides. The memory is
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # The first byte of a slot. The worker sends free slots only; whoever drops the last view frees it.
 FREE, SENT, HELD = 0, 1, 2
 _ALIGNMENT = 64  # of every tensor; the first such piece holds the state
+_SPARE_BYTES = 64 << 10  # beside memory that is lent, for ids and weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,45 +62,59 @@ class SlotWriter:
         self._slots: list[torch.Tensor] = []
         self._is_known: list[bool] = []
         self._pass = 0
+        self._lent: _Lent | None = None
 
-    def __call__(self, batch: Any, pass_: int) -> Any:
-        """Return ``batch`` as `Filled`, or as it is if there is no slot for it.
+    def begin(self, pass_: int) -> None:
+        """Begin a batch; memory lent for one that was not sent is free.
 
         Args:
             pass_: Counts the consumer's iterations: slots sent in an earlier one and never taken are free again.
         """
-        tensors: list[torch.Tensor] = []
-        size = _ALIGNMENT
-
-        def place(tensor: torch.Tensor) -> _Place:
-            nonlocal size
-            flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
-            placed = _Place(size, len(flat), tensor.dtype, tuple(tensor.shape))
-            tensors.append(flat)
-            size += len(flat) + -len(flat) % _ALIGNMENT
-            return placed
-
-        message = _replace(batch, lambda value: place(value) if _fits(value) else value)
-        if not tensors or (number := self._free_slot(size, pass_)) is None:
-            return batch
-        slot = self._slots[number]
-        slot[0] = SENT
-        end = _ALIGNMENT
-        for flat in tensors:
-            slot[end : end + len(flat)] = flat
-            end += len(flat) + -len(flat) % _ALIGNMENT
-        return Filled(os.getpid(), number, None if self._is_known[number] else slot, message)
-
-    def _free_slot(self, size: int, pass_: int) -> int | None:
-        """Return the number of a free slot of at least ``size`` bytes, made larger or new where that is allowed."""
-        states = [int(slot[0]) for slot in self._slots]
-        for number, state in enumerate(states):
+        self._lent = None
+        for number, slot in enumerate(self._slots):
+            state = int(slot[0])
             if state != SENT:  # The consumer wrote it, so it has the slot.
                 self._is_known[number] = True
             elif pass_ != self._pass:
-                states[number] = FREE
+                slot[0] = FREE
         self._pass = pass_
-        free = [number for number, state in enumerate(states) if state == FREE]
+
+    def lend(self, num_bytes: int) -> NDArray[np.uint8]:
+        """Return memory for the batch that was begun, uint8 ``[num_bytes]``, aligned to 64 bytes, to be filled once.
+
+        What of it the batch still has when it is sent need not be copied. After that it must not be touched.
+        """
+        number = self._free_slot(_ALIGNMENT + num_bytes + max(_SPARE_BYTES, num_bytes // 8))
+        if number is None:
+            return torch.empty(num_bytes, dtype=torch.uint8).numpy()
+        end = _ALIGNMENT + _padded(num_bytes)
+        self._lent = _Lent(number, self._slots[number].data_ptr(), end)
+        memory: NDArray[np.uint8] = self._slots[number][_ALIGNMENT : _ALIGNMENT + num_bytes].numpy()
+        return memory
+
+    def send(self, batch: Any) -> Any:
+        """Return ``batch`` as `Filled`, or as it is if there is no slot for it."""
+        tensors: list[torch.Tensor] = []
+        _replace(batch, lambda value: tensors.append(value) if _fits(value) else None)
+        lent = self._lent
+        if lent is None or not any(lent.holds(tensor) for tensor in tensors):
+            size = _ALIGNMENT + sum(_padded(tensor.numel() * tensor.element_size()) for tensor in tensors)
+            if not tensors or (number := self._free_slot(size)) is None:
+                return batch
+            lent = _Lent(number, self._slots[number].data_ptr(), _ALIGNMENT)
+        slot = self._slots[lent.number].numpy()
+        slot[0] = SENT
+        message = _replace(batch, lambda value: _placed(value, lent, slot) if _fits(value) else value)
+        return Filled(
+            os.getpid(),
+            lent.number,
+            None if self._is_known[lent.number] else self._slots[lent.number],
+            message,
+        )
+
+    def _free_slot(self, size: int) -> int | None:
+        """Return the number of a free slot of at least ``size`` bytes, made larger or new where that is allowed."""
+        free = [number for number, slot in enumerate(self._slots) if slot[0] == FREE]
         for number in free:
             if len(self._slots[number]) >= size:
                 return number
@@ -111,6 +126,36 @@ class SlotWriter:
             return None
         self._slots[free[0]], self._is_known[free[0]] = _new_slot(size), False
         return free[0]
+
+
+@dataclass(slots=True)
+class _Lent:
+    """The slot that the present batch lies in; ``end`` bytes of it are taken."""
+
+    number: int
+    address: int
+    end: int
+
+    def holds(self, tensor: torch.Tensor) -> bool:
+        """Return whether the tensor's bytes lie in the slot, one after the other."""
+        return 0 <= tensor.data_ptr() - self.address < self.end and tensor.is_contiguous()
+
+
+def _placed(tensor: torch.Tensor, lent: _Lent, slot: NDArray[np.uint8]) -> Any:
+    """Return where the tensor lies in the slot, copied there if need be, or the tensor itself if there is no room."""
+    num_bytes = tensor.numel() * tensor.element_size()
+    offset = tensor.data_ptr() - lent.address
+    if not lent.holds(tensor):
+        offset = lent.end
+        if offset + num_bytes > len(slot):
+            return tensor
+        slot[offset : offset + num_bytes] = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
+        lent.end += _padded(num_bytes)
+    return _Place(offset, num_bytes, tensor.dtype, tuple(tensor.shape))
+
+
+def _padded(num_bytes: int) -> int:
+    return num_bytes + -num_bytes % _ALIGNMENT
 
 
 class SlotReader:
