@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def check(batch: list[Any], rows: np.ndarray) -> None:
 def test_batches_come_in_submission_order(tmp_path: Path, threads: int, level: int | None) -> None:
     shards = ShardSet([write_cache(tmp_path / "a", RECORDS, level=level)], "first")
     reader = BatchReader(shards, LAYOUT, [1, 0], **{**OPTIONS, "threads": threads})
+    began = time.monotonic_ns()
     rng = np.random.default_rng(1)
     submitted: list[np.ndarray] = []
     for size in [1, 64, 300, 0, 5000, 2, 64, 64, 64]:
@@ -60,6 +62,7 @@ def test_batches_come_in_submission_order(tmp_path: Path, threads: int, level: i
     assert (stats["batches"], stats["records"]) == (9, 5559)
     assert stats["bytes"] >= 5559 * 43
     assert stats["read_ns"] > 0
+    assert began <= stats["finished_ns"] <= time.monotonic_ns()
 
 
 def test_submitted_rows_are_copied(reader: BatchReader) -> None:

@@ -23,9 +23,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::uint64_t nanoseconds_since(Clock::time_point start) {
+std::uint64_t nanoseconds_between(Clock::time_point start, Clock::time_point end) {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count());
+}
+
+std::uint64_t nanoseconds_since(Clock::time_point start) {
+  return nanoseconds_between(start, Clock::now());
 }
 
 // A batch in flight. Its stage is first prepared by one thread, then its slices are handed out.
@@ -37,6 +41,7 @@ struct Entry {
   std::size_t next_record = 0;   // first one not handed out in this stage
   std::size_t num_running = 0;   // threads at work on it
   std::uint64_t held_bytes = 0;  // counted against max_bytes
+  Clock::time_point finished;
   std::exception_ptr error;
   std::size_t error_record = 0;  // where the slice of `error` begins
 };
@@ -171,6 +176,7 @@ void BoundedReader::State::finish(const Task& task, std::exception_ptr error) {
     return;
   }
   entry.is_done = true;
+  entry.finished = Clock::now();
   count_bytes(entry);
   if (&entry == window.front().get()) batch_ready.notify_all();
 }
@@ -275,6 +281,7 @@ std::unique_ptr<Batch> BoundedReader::next(std::chrono::milliseconds patience) {
   ++at.stats.batches;
   at.stats.records += head->batch->num_records();
   at.stats.bytes += head->held_bytes;
+  at.stats.finished_ns = nanoseconds_between({}, head->finished);
   return std::move(head->batch);
 }
 

@@ -36,8 +36,9 @@ struct ReaderStats {
   std::uint64_t batches = 0;  // delivered
   std::uint64_t records = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t wait_ns = 0;  // the consumer's, in next()
-  std::uint64_t read_ns = 0;  // summed over the threads
+  std::uint64_t wait_ns = 0;      // the consumer's, in next()
+  std::uint64_t read_ns = 0;      // summed over the threads
+  std::uint64_t finished_ns = 0;  // when the batch last taken was finished, by the steady clock
 };
 
 class ForkedError : public std::runtime_error {
