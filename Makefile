@@ -84,6 +84,12 @@ bench: core .venv-bench/installed
 bench-smoke: core .venv-bench/installed
 	$(BIN)/python -m benchmarks --data $(BENCH_DATA) --baseline .venv-bench/bin/python --size smoke --trials 1
 
+# Whether copies to a GPU run beside the model, and how fast they are against the link.
+bench-gpu: core
+	$(BIN)/python -m benchmarks.gpu --data $(BENCH_DATA)
+
+.PHONY: bench-gpu
+
 .venv-bench/installed: benchmarks/requirements-baseline.txt constraints.txt
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install -q -c constraints.txt -r $<

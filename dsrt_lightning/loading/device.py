@@ -133,15 +133,15 @@ class CudaCopies:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._stream = torch.cuda.Stream(device)
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._device = self._stream.device
         self._sources: deque[tuple[torch.cuda.Event, Any]] = deque()
 
     def start(self, batch: Any) -> _Started:
         """Pin what is not pinned, and queue the copies of ``batch``."""
-        while self._sources and self._sources[0][0].query():
+        while self._sources and self._sources[0][0].query():  # type: ignore[no-untyped-call]
             self._sources.popleft()
-        source = map_tensors(batch, _pinned)
+        source = map_tensors(batch, pinned)
         with torch.cuda.stream(self._stream):
             copy = map_tensors(source, self._copy)
             copied = self._stream.record_event()
@@ -176,7 +176,8 @@ def map_tensors(batch: Any, function: Callable[[torch.Tensor], torch.Tensor]) ->
     return batch
 
 
-def _pinned(tensor: torch.Tensor) -> torch.Tensor:
+def pinned(tensor: torch.Tensor) -> torch.Tensor:
+    """Return ``tensor`` in pinned memory; itself where it is already, or where it cannot be."""
     if tensor.device.type != "cpu" or tensor.layout != torch.strided or tensor.is_pinned():
         return tensor
     return tensor.pin_memory()
