@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ def flip_byte(path: Path, offset: int) -> None:
     content = bytearray(path.read_bytes())
     content[offset] ^= 0xFF
     path.write_bytes(content)
+
+
+def break_record(cache: Path, sample_id: int) -> None:
+    """Invert the first stored byte of a record."""
+    offset, _, shard, _ = struct.unpack_from("<QQII", (cache / "index.bin").read_bytes(), 64 + 24 * sample_id)
+    flip_byte(cache / f"shards/{shard:06d}.bin", offset)
 
 
 def truncate(path: Path, *, by: int) -> None:

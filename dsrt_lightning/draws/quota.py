@@ -11,6 +11,8 @@ from dsrt_lightning import _core
 from dsrt_lightning.draws.apportion import apportion, whole_shares
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dsrt_lightning.draws.sampling import Sampling
     from dsrt_lightning.draws.stream import Drawable
 
@@ -30,9 +32,7 @@ def quota_draws(
         raise ValueError("quota: the draws depend on the global batch; give global_batch")
     if global_batch < 1:
         raise ValueError(f"quota: global_batch is {global_batch} but must be at least 1")
-    codes, values = population.group_codes(column)
-    name = "groups-" + hashlib.sha256(column.encode()).hexdigest()[:16]
-    table = population.table(name, lambda: _core.build_group_table(codes, len(values)))
+    table, _, values = _groups(population, column)
     num_rows = np.diff(table[: len(values) + 1]).tolist()
     shares = _shares_by_code(sampling, values, num_rows)
     parts = apportion(whole_shares(shares.values()), epoch_length, global_batch)
@@ -45,6 +45,21 @@ def quota_draws(
             )
     weights = None if population.uniform else population.weights
     return _core.QuotaDraws(parts, seed, table, len(values), list(shares), weights)
+
+
+def class_rows(population: Drawable, column: str, position: int) -> NDArray[np.int64]:
+    """Return the rows of the class that the row at ``position`` belongs to, int64, ascending."""
+    table, codes, values = _groups(population, column)
+    code = int(codes[position])
+    begin, end = table[code : code + 2] + len(values) + 1
+    return table[begin:end]
+
+
+def _groups(population: Drawable, column: str) -> tuple[NDArray[np.int64], NDArray[np.int32], list[Any]]:
+    """Return a column's group table, the code of each row, and the values of the codes."""
+    codes, values = population.group_codes(column)
+    name = "groups-" + hashlib.sha256(column.encode()).hexdigest()[:16]
+    return population.table(name, lambda: _core.build_group_table(codes, len(values))), codes, values
 
 
 def _shares_by_code(sampling: Sampling, values: list[Any], num_rows: list[int]) -> dict[int, float]:

@@ -5,6 +5,7 @@ Assemblers are picklable and hold no thread, so that a thread pool or a worker p
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,19 +13,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from dsrt_lightning._core import BatchReader
+from dsrt_lightning._core import BatchGatherer
 from dsrt_lightning.errors import ConfigError, DecodeError
 from dsrt_lightning.loading.collate import collate
 from dsrt_lightning.loading.fields import FieldSelection
 from dsrt_lightning.loading.randomness import sample_generator, wants_generator
 from dsrt_lightning.loading.sample import Sample
+from dsrt_lightning.loading.stats import Cost
 from dsrt_lightning.store.codecs.nesting import nest
 
 if TYPE_CHECKING:
     from dsrt_lightning._core import FieldBatch
     from dsrt_lightning.loading.requests import BatchRequest
+    from dsrt_lightning.loading.stats import Made
     from dsrt_lightning.loading.view import Records
     from dsrt_lightning.store.codecs.arrays_codec import ArrayField, ArraysCodec
+
+
+# Lends memory for one batch: called with its bytes, returns uint8 ``[bytes]``, not to be touched after it was sent.
+BatchMemory = Callable[[int], "np.ndarray"]
 
 
 @dataclass(frozen=True)
@@ -59,11 +66,19 @@ class SampleAssembler:
     selection: FieldSelection
     batch_transform: BatchTransform
 
-    def __call__(self, request: BatchRequest) -> Any:
-        """Return the batch of ``request``."""
-        samples = read_samples(self.records, request.positions)
+    def __call__(self, request: BatchRequest, memory: BatchMemory | None = None) -> Made:
+        """Return the batch of ``request``, in memory of its own, and what it took."""
+        began = time.monotonic()
+        stored = self.records.caches.shards.read_many(self.records.rows(request.positions))
+        read_s = time.monotonic() - began
+        samples = decode_samples(self.records, stored, request.positions)
         payload = collate(self._transformed(samples, request))
-        return self.batch_transform(self.selection.build(payload, request, self.records), request)
+        batch = self.batch_transform(self.selection.build(payload, request, self.records), request)
+        return batch, Cost.of(batch, request, began=began, read_s=read_s)
+
+    def check(self, row: int) -> None:
+        """Read the record of that number, and raise what a batch with it would raise."""
+        self.records.caches.shards.read(row)
 
     def _transformed(self, samples: Iterable[Sample], request: BatchRequest) -> list[Any]:
         if self.transform is None:
@@ -137,7 +152,7 @@ class ArrayFormat:
 class ArrayAssembler:
     """Makes batches of stored arrays in one process, gathered natively; for worker processes.
 
-    The reader is opened at the first call and does not travel when the assembler is pickled.
+    The gatherer is made at the first call and does not travel when the assembler is pickled.
     """
 
     def __init__(
@@ -148,22 +163,31 @@ class ArrayAssembler:
         self._selection = selection
         self._batch_transform = batch_transform
         self._format = ArrayFormat(codec.fields, selection)
-        self._reader: BatchReader | None = None
+        self._gatherer: BatchGatherer | None = None
 
-    def __call__(self, request: BatchRequest) -> Any:
-        """Return the batch of ``request``."""
-        if self._reader is None:
-            self._reader = BatchReader(
-                self._records.caches.shards,
-                self._codec.layout(),
-                self._format.ordinals,
-                threads=1,
-                max_batches=1,
-                max_bytes=1,
-            )
-        self._reader.submit(self._records.rows(request.positions))
-        payload = self._format.payload(self._reader.next())
-        return self._batch_transform(self._selection.build(payload, request, self._records), request)
+    def __call__(self, request: BatchRequest, memory: BatchMemory | None = None) -> Made:
+        """Return the batch of ``request``, in ``memory`` unless a transform may keep it, and what it took."""
+        began = time.monotonic()
+        allocate = memory if memory is not None and self._batch_transform.function is None else _own_memory
+        gathered = self._gather(self._records.rows(request.positions), allocate)
+        read_s = time.monotonic() - began
+        batch = self._selection.build(self._format.payload(gathered), request, self._records)
+        batch = self._batch_transform(batch, request)
+        return batch, Cost.of(batch, request, began=began, read_s=read_s)
+
+    def check(self, row: int) -> None:
+        """Read the record of that number, and raise what a batch with it would raise."""
+        self._gather(np.array([row]), _own_memory)
+
+    def _gather(self, rows: np.ndarray, allocate: BatchMemory) -> list[FieldBatch]:
+        if self._gatherer is None:
+            shards, layout = self._records.caches.shards, self._codec.layout()
+            self._gatherer = BatchGatherer(shards, layout, self._format.ordinals)
+        return self._gatherer.gather(rows, allocate)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_reader": None}
+        return {**self.__dict__, "_gatherer": None}
+
+
+def _own_memory(num_bytes: int) -> np.ndarray:
+    return torch.empty(num_bytes, dtype=torch.uint8).numpy()

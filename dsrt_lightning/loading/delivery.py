@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import torch
+from typing import TYPE_CHECKING
 
 from dsrt_lightning._core import BatchReader
-from dsrt_lightning.loading.assemble import ArrayFormat, BatchTransform, SampleAssembler
+from dsrt_lightning.errors import CorruptCacheError
+from dsrt_lightning.loading.assemble import ArrayFormat, BatchTransform
+from dsrt_lightning.loading.stats import Cost, Made, num_bytes
 
 if TYPE_CHECKING:
+    from dsrt_lightning._core import FieldBatch
     from dsrt_lightning.loading.fields import FieldSelection
     from dsrt_lightning.loading.requests import BatchRequest
+    from dsrt_lightning.loading.substitution import Assembler, SkippingAssembler
     from dsrt_lightning.loading.view import Records
     from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 
@@ -41,7 +44,11 @@ class ReadAhead:
 
 
 class NativeDelivery:
-    """Gathers stored arrays in native threads; no Python object exists a sample."""
+    """Gathers stored arrays in native threads; no Python object exists a sample.
+
+    Args:
+        skipping: Makes the batches that broken records keep the threads from making; None raises.
+    """
 
     def __init__(
         self,
@@ -50,30 +57,54 @@ class NativeDelivery:
         selection: FieldSelection,
         batch_transform: BatchTransform,
         read_ahead: ReadAhead,
+        skipping: SkippingAssembler | None = None,
     ) -> None:
         self._records = records
         self._codec = codec
         self._selection = selection
         self._batch_transform = batch_transform
         self._read_ahead = read_ahead
+        self._skipping = skipping
         self._format = ArrayFormat(codec.fields, selection)
 
-    def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Any]:
+    def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Made]:
         """Yield the batches of ``requests``; the threads end with the iterator."""
         waiting: deque[BatchRequest] = deque()
         reader = self._reader()
+        read_ns = 0
         try:
             while True:
                 while reader.can_submit() and (request := next(requests, None)) is not None:
+                    if self._skipping is not None:
+                        request = self._skipping.substitution(request)
                     reader.submit(self._records.rows(request.positions))
                     waiting.append(request)
                 if not waiting:
                     return
-                payload = self._format.payload(reader.next())
                 request = waiting.popleft()
-                yield self._batch_transform(self._selection.build(payload, request, self._records), request)
+                try:
+                    gathered = reader.next()
+                except CorruptCacheError:
+                    if self._skipping is None:
+                        raise
+                    made = self._skipping(request)
+                else:
+                    stats = reader.stats()
+                    made = self._made(gathered, request, stats["read_ns"] - read_ns, stats["finished_ns"])
+                    read_ns = stats["read_ns"]
+                    del gathered  # Its memory is the consumer's alone.
+                yield made
         finally:
             reader.close()
+
+    def _made(self, gathered: list[FieldBatch], request: BatchRequest, read_ns: int, finished_ns: int) -> Made:
+        began = time.monotonic()
+        payload = self._format.payload(gathered)
+        batch = self._batch_transform(self._selection.build(payload, request, self._records), request)
+        decode_s = time.monotonic() - began
+        return batch, Cost(
+            request.num_valid, num_bytes(batch), read_ns / 1e9, decode_s, finished_ns / 1e9, request.skipped
+        )
 
     def _reader(self) -> BatchReader:
         ahead = self._read_ahead
@@ -90,13 +121,13 @@ class NativeDelivery:
 class ThreadDelivery:
     """Makes whole batches in a pool of Python threads, bounded by batches and bytes."""
 
-    def __init__(self, assembler: SampleAssembler, read_ahead: ReadAhead) -> None:
+    def __init__(self, assembler: Assembler | SkippingAssembler, read_ahead: ReadAhead) -> None:
         self._assembler = assembler
         self._read_ahead = read_ahead
 
-    def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Any]:
+    def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Made]:
         """Yield the batches of ``requests``; the threads end with the iterator."""
-        ahead: deque[Future[Any]] = deque()
+        ahead: deque[Future[Made]] = deque()
         batch_bytes = 0
         pool = ThreadPoolExecutor(self._read_ahead.threads, thread_name_prefix="dsrt-batches")
         try:
@@ -105,10 +136,10 @@ class ThreadDelivery:
                     ahead.append(pool.submit(self._assembler, request))
                 if not ahead:
                     return
-                batch = ahead.popleft().result()
+                made = ahead.popleft().result()
                 # The size of the next batches is not known before they are read; the last one stands for them.
-                batch_bytes = num_bytes(batch)
-                yield batch
+                batch_bytes = made[1].bytes
+                yield made
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -118,17 +149,4 @@ class ThreadDelivery:
         return num_ahead < self._read_ahead.batches and (num_ahead + 1) * batch_bytes <= self._read_ahead.bytes
 
 
-def num_bytes(batch: Any) -> int:
-    """Return the bytes of all tensors and byte strings in a batch."""
-    if isinstance(batch, torch.Tensor):
-        return batch.numel() * batch.element_size()
-    if isinstance(batch, (bytes, bytearray, memoryview)):
-        return len(batch)
-    if isinstance(batch, dict):
-        return sum(num_bytes(value) for value in batch.values())
-    if isinstance(batch, (list, tuple)):
-        return sum(num_bytes(value) for value in batch)
-    return 0
-
-
-Delivery = Callable[["Iterator[BatchRequest]"], "Iterator[Any]"]
+Delivery = Callable[["Iterator[BatchRequest]"], "Iterator[Made]"]

@@ -14,6 +14,8 @@ from dsrt_lightning.loading.device import DevicePrefetcher, checked_device
 from dsrt_lightning.loading.fields import FieldSelection
 from dsrt_lightning.loading.processes import ProcessDelivery
 from dsrt_lightning.loading.requests import requests_from
+from dsrt_lightning.loading.stats import LoaderStats, Meter
+from dsrt_lightning.loading.substitution import ON_CORRUPT, Assembler, OnCorrupt, SkippingAssembler, Substitution
 from dsrt_lightning.loading.topology import check_topology, topology
 from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 
@@ -41,6 +43,10 @@ class RTLoader:
         batch_transform: Called with each batch.
         drop_last: Leave out draws that do not fill a global batch. If False, every draw is delivered once over all
             ranks; rows that pad the last batch are False in ``valid``.
+        on_corrupt: ``raise`` the :class:`~dsrt_lightning.errors.CorruptCacheError` of a broken record at its batch, or
+            ``skip`` it: a sound record of the population, of the same class under ``quota``, takes its place, the same
+            on every rank and after every resume. Ids and weights are then those of the stand-in, and its ``valid`` is
+            False. The logger ``dsrt_lightning`` warns once of each damaged file, :meth:`stats` counts.
         workers: 0 reads in threads. More are DataLoader processes, for transforms that hold the GIL; callables must
             then be picklable, and the script needs ``if __name__ == "__main__"``.
         threads: Threads that read or, where samples need Python, decode and transform.
@@ -66,6 +72,7 @@ class RTLoader:
         transform: Callable[..., Any] | None = None,
         batch_transform: Callable[..., Any] | None = None,
         drop_last: bool = True,
+        on_corrupt: OnCorrupt = "raise",
         workers: int = 0,
         threads: int = 2,
         prefetch_batches: int = 4,
@@ -76,9 +83,12 @@ class RTLoader:
     ) -> None:
         if workers < 0:
             raise ValueError(f"workers is {workers} but must be at least 0")
+        if on_corrupt not in ON_CORRUPT:
+            raise ValueError(f"on_corrupt is {on_corrupt!r}; choose {', '.join(ON_CORRUPT)}")
         self._dataset = dataset
         self.batch_size = batch_size
         self.drop_last = drop_last
+        self._on_corrupt = on_corrupt
         self._rank, self._world_size = topology(rank, world_size)
         self._selection = FieldSelection.of(fields, mask=not drop_last)
         self._transform = transform
@@ -86,6 +96,7 @@ class RTLoader:
         self._workers = workers
         self._read_ahead = ReadAhead(threads, prefetch_batches, prefetch_bytes)
         self._device = checked_device("cpu" if device is None else device)
+        self._meter = Meter()
         self._iteration = 0
         self._bind()
 
@@ -104,6 +115,10 @@ class RTLoader:
     def set_epoch(self, epoch: int) -> None:
         """Go to the beginning of ``epoch``; the present one stays where it is."""
         self._cursor.set_epoch(epoch)
+
+    def stats(self) -> LoaderStats:
+        """Return what was handed out since the loader was made, and what that took."""
+        return self._meter.stats()
 
     def state_dict(self, *, in_flight: int = 0) -> State:
         """Return the state after the batches handed out, less the last ``in_flight`` of them."""
@@ -131,7 +146,7 @@ class RTLoader:
     def _batches(self, iteration: int) -> Iterator[Any]:
         check_topology(self._rank, self._world_size)
         cursor = self._cursor
-        batches = self._delivery(requests_from(self._stream, cursor))
+        batches = self._meter(self._delivery(requests_from(self._stream, cursor)))
         for batch in _in_this_process(iter(DevicePrefetcher(batches, self._device))):
             if iteration != self._iteration:
                 raise RuntimeError(
@@ -161,15 +176,25 @@ class RTLoader:
     def _make_delivery(self) -> Delivery:
         records = self._view.records
         codec = records.caches.codec
+        batch_bytes = self.batch_size * max(cache.manifest.max_record_bytes for cache in records.caches.caches)
         if self._transform is None and isinstance(codec, ArraysCodec):
-            if self._workers == 0:
-                return NativeDelivery(records, codec, self._selection, self._batch_transform, self._read_ahead)
             arrays = ArrayAssembler(records, codec, self._selection, self._batch_transform)
-            return ProcessDelivery(arrays, self._workers, self._read_ahead)
+            skipping = self._skipping(arrays)
+            if self._workers == 0:
+                return NativeDelivery(
+                    records, codec, self._selection, self._batch_transform, self._read_ahead, skipping
+                )
+            return ProcessDelivery(skipping or arrays, self._workers, self._read_ahead, batch_bytes)
         samples = SampleAssembler(records, self._transform, self._selection, self._batch_transform)
+        assembler = self._skipping(samples) or samples
         if self._workers == 0:
-            return ThreadDelivery(samples, self._read_ahead)
-        return ProcessDelivery(samples, self._workers, self._read_ahead)
+            return ThreadDelivery(assembler, self._read_ahead)
+        return ProcessDelivery(assembler, self._workers, self._read_ahead, batch_bytes)
+
+    def _skipping(self, assembler: Assembler) -> SkippingAssembler | None:
+        if self._on_corrupt == "raise":
+            return None
+        return SkippingAssembler(assembler, Substitution(self._view))
 
 
 def _in_this_process(batches: Iterator[Any]) -> Iterator[Any]:

@@ -25,29 +25,41 @@ from dsrt_lightning.loading.shared_slots import SlotReader, SlotWriter
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dsrt_lightning.loading.assemble import BatchMemory
     from dsrt_lightning.loading.requests import BatchRequest
+
+    Assembler = Callable[[BatchRequest, BatchMemory], Any]
 
 
 # Batches that the consumer may hold, besides those ahead, before they cost new memory.
 _HELD_BATCHES = 3
 
+# A message between processes costs about as much as gathering this much. Small batches share one.
+_MESSAGE_BYTES = 1 << 20
+_MAX_MESSAGE_BATCHES = 8
+
 
 class _Assembled(Dataset[Any]):
-    """A dataset whose index is a request, with the number of its pass, and whose item is its batch in a slot."""
+    """A dataset whose index is the number of a pass with some requests, and whose item is their batches in slots."""
 
-    def __init__(self, assembler: Callable[[BatchRequest], Any], num_slots: int) -> None:
+    def __init__(self, assembler: Assembler, num_slots: int) -> None:
         self._assembler = assembler
-        self._write = SlotWriter(num_slots)
+        self._slots = SlotWriter(num_slots)
 
     def __getitem__(self, index: Any) -> Any:
-        pass_, request = index
-        return self._write(self._assembler(request), pass_)
+        pass_, requests = index
+        return [self._sent(request, pass_) for request in requests]
+
+    def _sent(self, request: BatchRequest, pass_: int) -> Any:
+        self._slots.begin(pass_)
+        return self._slots.send(self._assembler(request, self._slots.lend))
 
 
 class _Pending(Sampler[Any]):
-    """Hands the DataLoader the requests of the iteration that is about to begin."""
+    """Hands the DataLoader the requests of the iteration that is about to begin, ``at_once`` in a message."""
 
-    def __init__(self) -> None:
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
         self._pass = 0
         self._requests: Iterator[BatchRequest] = iter(())
 
@@ -56,7 +68,9 @@ class _Pending(Sampler[Any]):
         self._requests = requests
 
     def __iter__(self) -> Iterator[Any]:
-        return zip(itertools.repeat(self._pass), self._requests)
+        pass_, requests = self._pass, self._requests
+        while together := list(itertools.islice(requests, self._at_once)):
+            yield pass_, together
 
 
 def _as_is(batch: Any) -> Any:
@@ -81,20 +95,28 @@ def _wait_and_end(owner: multiprocessing.process.BaseProcess) -> None:
 
 
 class ProcessDelivery:
-    """Makes batches in ``workers`` processes that are started once and serve every pass."""
+    """Makes batches in ``workers`` processes that are started once and serve every pass.
 
-    def __init__(self, assembler: Callable[[BatchRequest], Any], workers: int, read_ahead: ReadAhead) -> None:
+    Args:
+        assembler: Called in the workers with a request and with what lends memory for its batch.
+        workers: ``>= 1``.
+        read_ahead: Of batches. At least one message a worker is ahead, and small batches share a message.
+        batch_bytes: What a batch takes at most, about.
+    """
+
+    def __init__(self, assembler: Assembler, workers: int, read_ahead: ReadAhead, batch_bytes: int) -> None:
         # Forking a process with threads can hang it. A fork server has none, and loads torch once for all workers.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["torch", "dsrt_lightning.loading.processes"])
         # Made before the workers, it holds their sockets too, and is removed even if one of them is killed.
         multiprocessing.util.get_temp_dir()
-        self._pending = _Pending()
+        at_once = min(_MAX_MESSAGE_BATCHES, max(1, _MESSAGE_BYTES // max(1, batch_bytes)))
+        self._pending = _Pending(at_once)
         self._read = SlotReader()
         prefetch_factor = max(1, -(-read_ahead.batches // workers))
         self._new_loader: Callable[[], DataLoader[Any]] = partial(
             DataLoader,
-            _Assembled(assembler, prefetch_factor + _HELD_BATCHES),
+            _Assembled(assembler, at_once * (prefetch_factor + 1) + _HELD_BATCHES),
             sampler=self._pending,
             batch_size=None,
             collate_fn=_as_is,
@@ -114,8 +136,9 @@ class ProcessDelivery:
         """
         self._pending.begin(requests)
         try:
-            for message in self._loader:
-                yield self._read(message)
+            for messages in self._loader:
+                for message in messages:
+                    yield self._read(message)
         except (ConnectionError, EOFError) as error:  # It died while it handed over a batch.
             self._start_anew()
             raise RuntimeError(

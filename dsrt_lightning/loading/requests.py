@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,8 @@ class BatchRequest:
         start: Position of its first row in the pass, over all ranks.
         positions: int64 ``[rows]`` population positions; padding repeats a drawn row.
         num_valid: Rows before the padding.
+        skipped: What is wrong with each broken record that another one stands in for, without padding.
+        is_sound: bool ``[rows]``, False on padding and stand-ins; None where nothing stands in.
     """
 
     seed: int
@@ -36,10 +38,23 @@ class BatchRequest:
     start: int
     positions: NDArray[np.int64]
     num_valid: int
+    skipped: tuple[str, ...] = ()
+    is_sound: NDArray[np.bool_] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As bytes: pickling an array takes as long as gathering a batch of small records.
+        rest = (self.num_valid, self.skipped, self.is_sound)
+        return _unpickle, (self.seed, self.epoch, self.pass_, self.start, self.positions.tobytes(), *rest)
 
     def valid(self) -> NDArray[np.bool_]:
-        """Return bool ``[rows]``, False on the padding."""
+        """Return bool ``[rows]``, False on the padding and on what stands in for a broken record."""
+        if self.is_sound is not None:
+            return self.is_sound.copy()
         return np.arange(len(self.positions)) < self.num_valid
+
+
+def _unpickle(seed: int, epoch: int, pass_: int, start: int, positions: bytes, *rest: Any) -> BatchRequest:
+    return BatchRequest(seed, epoch, pass_, start, np.frombuffer(positions, np.int64), *rest)
 
 
 def requests_from(stream: DrawStream | MixStream, cursor: Cursor) -> Iterator[BatchRequest]:

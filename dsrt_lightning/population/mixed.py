@@ -62,8 +62,8 @@ class MixedPopulation:
         """
         if not 0 <= position < len(self):
             raise IndexError(f"position {position} is not in [0, {len(self)})")
-        number = int(np.searchsorted(self._ends, position, side="right"))
-        return self.parts[number].metadata(position - self._start(number))
+        number, start = self.part_at(position)
+        return self.parts[number].metadata(position - start)
 
     def find(self, cache_id: int, sample_id: int) -> int:
         """Return the first position of a record.
@@ -83,6 +83,11 @@ class MixedPopulation:
         import polars as pl
 
         return pl.concat([part.frame() for part in self.parts], how="diagonal")
+
+    def part_at(self, position: int) -> tuple[int, int]:
+        """Return the number of the part that ``position`` lies in, and the part's first position."""
+        number = int(np.searchsorted(self._ends, position, side="right"))
+        return number, self._start(number)
 
     def _start(self, number: int) -> int:
         return int(self._ends[number]) - len(self.parts[number])

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 from dsrt_lightning.draws.mix import Stop
 from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError, RuleError
+from dsrt_lightning.loading.substitution import OnCorrupt
 from dsrt_lightning.population.rules import parse_rules
 
 SPLITS = ("train", "val", "test", "predict")
@@ -33,6 +34,7 @@ class LoaderConfig(_Closed):
         transform: A callable on a sample, or its dotted name inside a package under ``allow_imports``.
         batch_transform: The same on a batch.
         drop_last: Leave out draws that do not fill a global batch; null means for training only.
+        on_corrupt: ``raise`` the error of a broken record, or ``skip`` it: a sound one takes its place.
         workers: 0 reads in threads, more are DataLoader processes.
         threads: Threads that read or decode.
         prefetch_batches: Batches made ahead.
@@ -45,6 +47,7 @@ class LoaderConfig(_Closed):
     transform: Any = None
     batch_transform: Any = None
     drop_last: bool | None = None
+    on_corrupt: OnCorrupt = "raise"
     workers: int = Field(default=0, ge=0)
     threads: int = Field(default=2, ge=1)
     prefetch_batches: int = Field(default=4, ge=1)
@@ -106,6 +109,7 @@ class LoaderOverrides(_Closed):
     transform: Any = None
     batch_transform: Any = None
     drop_last: bool | None = None
+    on_corrupt: OnCorrupt | None = None
     workers: int | None = Field(default=None, ge=0)
     threads: int | None = Field(default=None, ge=1)
     prefetch_batches: int | None = Field(default=None, ge=1)
