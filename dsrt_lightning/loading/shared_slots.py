@@ -13,6 +13,7 @@ import os
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,6 @@ class _Place:
     """Stands in a message for a tensor that lies in the slot."""
 
     offset: int
-    num_bytes: int
     dtype: torch.dtype
     shape: tuple[int, ...]
 
@@ -54,13 +54,34 @@ class Filled:
     batch: Any
 
 
+@dataclass(slots=True)
+class _Slot:
+    """A slot on the worker's side.
+
+    Attributes:
+        tensor: The slot as it crosses the pipe.
+        memory: The same as an array, whose items are read faster.
+        is_known: Whether the consumer has it.
+    """
+
+    tensor: torch.Tensor
+    memory: NDArray[np.uint8]
+    is_known: bool = False
+
+    @classmethod
+    def new(cls, size: int) -> _Slot:
+        """Make one of ``size`` bytes."""
+        tensor = torch.zeros(size, dtype=torch.uint8)
+        tensor.share_memory_()  # type: ignore[no-untyped-call]
+        return cls(tensor, tensor.numpy())
+
+
 class SlotWriter:
     """The worker's side: fills at most ``num_slots`` slots; what finds none free goes torch's own way."""
 
     def __init__(self, num_slots: int) -> None:
         self._num_slots = num_slots
-        self._slots: list[torch.Tensor] = []
-        self._is_known: list[bool] = []
+        self._slots: list[_Slot] = []
         self._pass = 0
         self._lent: _Lent | None = None
 
@@ -71,12 +92,11 @@ class SlotWriter:
             pass_: Counts the consumer's iterations: slots sent in an earlier one and never taken are free again.
         """
         self._lent = None
-        for number, slot in enumerate(self._slots):
-            state = int(slot[0])
-            if state != SENT:  # The consumer wrote it, so it has the slot.
-                self._is_known[number] = True
+        for slot in self._slots:
+            if slot.memory[0] != SENT:  # The consumer wrote it, so it has the slot.
+                slot.is_known = True
             elif pass_ != self._pass:
-                slot[0] = FREE
+                slot.memory[0] = FREE
         self._pass = pass_
 
     def lend(self, num_bytes: int) -> NDArray[np.uint8]:
@@ -87,10 +107,9 @@ class SlotWriter:
         number = self._free_slot(_ALIGNMENT + num_bytes + max(_SPARE_BYTES, num_bytes // 8))
         if number is None:
             return torch.empty(num_bytes, dtype=torch.uint8).numpy()
-        end = _ALIGNMENT + _padded(num_bytes)
-        self._lent = _Lent(number, self._slots[number].data_ptr(), end)
-        memory: NDArray[np.uint8] = self._slots[number][_ALIGNMENT : _ALIGNMENT + num_bytes].numpy()
-        return memory
+        memory = self._slots[number].memory
+        self._lent = _Lent(number, memory.ctypes.data, _ALIGNMENT + _padded(num_bytes))
+        return memory[_ALIGNMENT : _ALIGNMENT + num_bytes]
 
     def send(self, batch: Any) -> Any:
         """Return ``batch`` as `Filled`, or as it is if there is no slot for it."""
@@ -101,30 +120,24 @@ class SlotWriter:
             size = _ALIGNMENT + sum(_padded(tensor.numel() * tensor.element_size()) for tensor in tensors)
             if not tensors or (number := self._free_slot(size)) is None:
                 return batch
-            lent = _Lent(number, self._slots[number].data_ptr(), _ALIGNMENT)
-        slot = self._slots[lent.number].numpy()
-        slot[0] = SENT
-        message = _replace(batch, lambda value: _placed(value, lent, slot) if _fits(value) else value)
-        return Filled(
-            os.getpid(),
-            lent.number,
-            None if self._is_known[lent.number] else self._slots[lent.number],
-            message,
-        )
+            lent = _Lent(number, self._slots[number].memory.ctypes.data, _ALIGNMENT)
+        slot = self._slots[lent.number]
+        slot.memory[0] = SENT
+        message = _replace(batch, lambda value: _placed(value, lent, slot.memory) if _fits(value) else value)
+        return Filled(os.getpid(), lent.number, None if slot.is_known else slot.tensor, message)
 
     def _free_slot(self, size: int) -> int | None:
         """Return the number of a free slot of at least ``size`` bytes, made larger or new where that is allowed."""
-        free = [number for number, slot in enumerate(self._slots) if slot[0] == FREE]
+        free = [number for number, slot in enumerate(self._slots) if slot.memory[0] == FREE]
         for number in free:
-            if len(self._slots[number]) >= size:
+            if len(self._slots[number].memory) >= size:
                 return number
         if len(self._slots) < self._num_slots:
-            self._slots.append(_new_slot(size))
-            self._is_known.append(False)
+            self._slots.append(_Slot.new(size))
             return len(self._slots) - 1
         if not free:
             return None
-        self._slots[free[0]], self._is_known[free[0]] = _new_slot(size), False
+        self._slots[free[0]] = _Slot.new(size)
         return free[0]
 
 
@@ -151,7 +164,7 @@ def _placed(tensor: torch.Tensor, lent: _Lent, slot: NDArray[np.uint8]) -> Any:
             return tensor
         slot[offset : offset + num_bytes] = tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy()
         lent.end += _padded(num_bytes)
-    return _Place(offset, num_bytes, tensor.dtype, tuple(tensor.shape))
+    return _Place(offset, tensor.dtype, tuple(tensor.shape))
 
 
 def _padded(num_bytes: int) -> int:
@@ -162,7 +175,7 @@ class SlotReader:
     """The consumer's side: keeps the slots of all workers mapped."""
 
     def __init__(self) -> None:
-        self._slots: dict[tuple[int, int], torch.Tensor] = {}
+        self._slots: dict[tuple[int, int], NDArray[np.uint8]] = {}
 
     def __call__(self, message: Any) -> Any:
         """Return the batch of a message; its tensors keep the slot, which is free when all are dropped."""
@@ -170,17 +183,17 @@ class SlotReader:
             return message
         key = (message.owner, message.number)
         if message.memory is not None:
-            self._slots[key] = message.memory
-        slot = self._slots[key].numpy()
+            self._slots[key] = message.memory.numpy()
+        slot = self._slots[key]
         slot[0] = HELD
-        # Arrays made of a memoryview keep it, and it keeps `lease`, which nothing else refers to.
+        # Tensors made of a memoryview keep it, and it keeps `lease`, which nothing else refers to.
         lease = slot[:]
         weakref.finalize(lease, _release, slot, os.getpid()).atexit = False
         view = lease.data
 
         def tensor_at(place: _Place) -> torch.Tensor:
-            array = np.frombuffer(view[place.offset : place.offset + place.num_bytes], np.uint8)
-            return torch.from_numpy(array).view(place.dtype).reshape(place.shape)
+            flat = torch.frombuffer(view, dtype=place.dtype, count=prod(place.shape), offset=place.offset)
+            return flat.view(place.shape)
 
         return _replace(message.batch, lambda value: tensor_at(value) if isinstance(value, _Place) else value)
 
@@ -188,12 +201,6 @@ class SlotReader:
 def _release(slot: NDArray[np.uint8], holder: int) -> None:
     if os.getpid() == holder:  # A forked child drops its copies of the views, not ours.
         slot[0] = FREE
-
-
-def _new_slot(size: int) -> torch.Tensor:
-    slot = torch.zeros(size, dtype=torch.uint8)
-    slot.share_memory_()  # type: ignore[no-untyped-call]
-    return slot
 
 
 def _fits(value: Any) -> bool:
