@@ -113,6 +113,12 @@ def test_results_come_in_the_sources_order_and_a_failure_does_not_stop_the_other
     assert sorted(os.listdir(tmp_path)) == ["b", "c"]
 
 
+def test_a_failure_is_a_warning_too_for_those_who_ignore_the_result(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"source 'a' was not built: source 'a': it yielded no records") as caught:
+        build(Items("a", []), tmp_path)
+    assert len(caught) == 1
+
+
 @pytest.mark.parametrize("compression", COMPRESSIONS, ids=str)
 def test_equal_input_gives_equal_bytes_whatever_the_threads(tmp_path: Path, compression: str | Compression) -> None:
     items = [CacheInput({"x": np.full(i % 7, i % 5), "y": i}, {"i": i, "s": str(i)}) for i in range(500)]
@@ -176,7 +182,17 @@ def test_complete_cache_is_reused_without_reading_the_source(tmp_path: Path) -> 
 
 def test_cache_is_reused_where_neither_side_has_a_fingerprint(tmp_path: Path) -> None:
     build(Items("s", inputs()), tmp_path)
-    assert isinstance(build(Unreadable("s"), tmp_path)[0], CacheReused)
+    assert build(Unreadable("s"), tmp_path) == [CacheReused("s", tmp_path / "s", 5, is_compared=False)]
+
+
+def test_reuse_without_a_fingerprint_is_told_unless_progress_is_off(tmp_path: Path, capsys: Any) -> None:
+    for fingerprint, progress, expected in [(None, True, 1), (None, False, 0), ("v1", True, 0)]:
+        name = str(fingerprint)
+        build(Items(name, inputs(), fingerprint), tmp_path)
+        capsys.readouterr()
+        build(Unreadable(name, fingerprint), tmp_path, progress=progress)
+        line = f"{tmp_path / name}: reused without comparing: no fingerprint"
+        assert capsys.readouterr().err.count(line) == expected
 
 
 @pytest.mark.parametrize(("before", "after"), [("v1", "v2"), (None, "v1"), ("v1", None)])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+from functools import partial
+
 import numpy as np
 import polars as pl
 import pytest
@@ -134,6 +138,34 @@ def test_the_error_of_a_transform_arrives_at_its_own_batch(dataset):
     assert next(batches).tolist() == drawn_ids(dataset)[4:8]
     with pytest.raises(RuntimeError, match=f"sample {failing}"):
         next(batches)
+
+
+def fail_on(error, sample):
+    raise error
+
+
+def stop(batch):
+    raise StopIteration
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_stop_iteration_in_a_transform_is_an_error_and_not_the_end_of_the_pass(cache, workers):
+    dataset = open_dataset(cache, sampling="sequential")
+    options = {"batch_size": 4, "workers": workers}
+    with pytest.raises(RuntimeError, match=f"{cache}: record 0: partial raised StopIteration"):
+        next(iter(RTLoader(dataset, transform=partial(fail_on, StopIteration()), **options)))
+    with pytest.raises(RuntimeError, match="a batch of epoch 0, from position 0: stop raised StopIteration"):
+        next(iter(RTLoader(dataset, batch_transform=stop, **options)))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take notes from Python 3.11 on")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_error_of_a_transform_names_the_record_and_keeps_its_type(cache, workers):
+    dataset = open_dataset(cache, sampling="sequential")
+    loader = RTLoader(dataset, batch_size=4, workers=workers, transform=partial(fail_on, KeyError("width")))
+    with pytest.raises(KeyError, match="width") as caught:
+        next(iter(loader))
+    assert f"{cache}: record 0: raised in partial" in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_batch_belongs_to_the_consumer_and_is_not_written_again(dataset):

@@ -7,6 +7,7 @@ import importlib
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,16 +76,18 @@ def run(args: argparse.Namespace) -> int:
     for source in [source for text in args.sources for source in open_sources(text, args)]:
         for column in getattr(source, "left_out", ()):
             print(f"{source.name}: column {column!r} is left out, name it in --payload to keep it", file=sys.stderr)
-        (result,) = build_caches(
-            source,
-            args.root,
-            codec=_codec_of(source, args.codec),
-            metadata_schema=getattr(source, "metadata_schema", None),
-            compression=compression,
-            shard_bytes=args.shard_bytes,
-            threads=args.threads,
-            progress=not args.quiet,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "source .* was not built")  # `_report` tells
+            (result,) = build_caches(
+                source,
+                args.root,
+                codec=_codec_of(source, args.codec),
+                metadata_schema=getattr(source, "metadata_schema", None),
+                compression=compression,
+                shard_bytes=args.shard_bytes,
+                threads=args.threads,
+                progress=not args.quiet,
+            )
         failed |= not _report(os.path.join(args.root, result.name), result)
     return 1 if failed else 0
 
@@ -146,7 +149,8 @@ def _report(path: str, result: BuildResult) -> bool:
         print(f"dsrt build: {result.error}", file=sys.stderr)
         return False
     if isinstance(result, CacheReused):
-        print(f"{path}: is there already, {result.num_records:,} records")
+        how = "" if result.is_compared else ", reused without comparing: no fingerprint"
+        print(f"{path}: is there already, {result.num_records:,} records{how}")
     else:
         print(
             f"{path}: {result.num_records:,} records, {result.raw_bytes:,} bytes stored in "

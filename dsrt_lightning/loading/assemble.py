@@ -23,6 +23,8 @@ from dsrt_lightning.loading.stats import Cost
 from dsrt_lightning.store.codecs.nesting import nest
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dsrt_lightning._core import FieldBatch
     from dsrt_lightning.loading.requests import BatchRequest
     from dsrt_lightning.loading.stats import Made
@@ -44,10 +46,14 @@ class BatchTransform:
         """Return the transformed batch."""
         if self.function is None:
             return batch
-        if wants_generator(self.function):
-            rng = sample_generator(request.seed, request.epoch, request.pass_, request.start)
-            return self.function(batch, rng=rng)
-        return self.function(batch)
+        try:
+            if wants_generator(self.function):
+                rng = sample_generator(request.seed, request.epoch, request.pass_, request.start)
+                return self.function(batch, rng=rng)
+            return self.function(batch)
+        except Exception as error:
+            _explain(error, self.function, f"a batch of epoch {request.epoch}, from position {request.start}")
+            raise
 
 
 @dataclass(frozen=True)
@@ -83,12 +89,37 @@ class SampleAssembler:
     def _transformed(self, samples: Iterable[Sample], request: BatchRequest) -> list[Any]:
         if self.transform is None:
             return [sample.data for sample in samples]
-        if not wants_generator(self.transform):
-            return [self.transform(sample) for sample in samples]
-        return [
-            self.transform(sample, rng=sample_generator(request.seed, request.epoch, request.pass_, request.start + i))
-            for i, sample in enumerate(samples)
-        ]
+        transformed = []
+        takes_rng = wants_generator(self.transform)
+        for i, sample in enumerate(samples):
+            try:
+                if takes_rng:
+                    rng = sample_generator(request.seed, request.epoch, request.pass_, request.start + i)
+                    transformed.append(self.transform(sample, rng=rng))
+                else:
+                    transformed.append(self.transform(sample))
+            except Exception as error:
+                path = _path_of(self.records, sample.cache_id)
+                _explain(error, self.transform, f"{path}: record {sample.sample_id}")
+                raise
+        return transformed
+
+
+def _explain(error: Exception, function: Callable[..., Any], where: str) -> None:
+    """Note on an error which of the user's callables failed, and on what.
+
+    Raises:
+        RuntimeError: It is a StopIteration, which would end the pass as if it were over.
+    """
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    if isinstance(error, StopIteration):
+        raise RuntimeError(f"{where}: {name} raised StopIteration, which would end the pass") from error
+    if hasattr(error, "add_note"):  # Python 3.11
+        error.add_note(f"{where}: raised in {name}")
+
+
+def _path_of(records: Records, cache_id: int) -> Path:
+    return next(cache.path for cache in records.caches.caches if cache.cache_id == cache_id)
 
 
 def read_samples(records: Records, positions: np.ndarray) -> Iterator[Sample]:
@@ -114,8 +145,7 @@ def decode_samples(records: Records, stored: Sequence[memoryview], positions: np
         ):
             yield Sample(decode(record), cache_id, sample_id, population, position)
     except DecodeError as error:
-        path = next(cache.path for cache in records.caches.caches if cache.cache_id == cache_id)
-        raise DecodeError(f"{path}: record {sample_id}: {error}") from error
+        raise DecodeError(f"{_path_of(records, cache_id)}: record {sample_id}: {error}") from error
 
 
 class ArrayFormat:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -55,10 +56,10 @@ def build_caches(
 ) -> list[BuildResult]:
     """Build the cache ``root/<name>`` of each source, and return what became of each, in order.
 
-    A source that fails does not stop the others and publishes nothing. A complete cache of the same name is reused
-    without reading the source if its fingerprint is the source's (or neither has one) and its codec, compression and
-    given metadata types are those asked for; otherwise it is kept and the source fails. Equal records and options give
-    equal bytes, whatever ``threads`` and ``max_pending_bytes``.
+    A source that fails does not stop the others, publishes nothing, and is warned of. A complete cache of the same name
+    is reused without reading the source if its fingerprint is the source's (or neither has one) and its codec,
+    compression and given metadata types are those asked for; otherwise it is kept and the source fails. Equal records
+    and options give equal bytes, whatever ``threads`` and ``max_pending_bytes``.
 
     Args:
         sources: One source or many.
@@ -68,7 +69,8 @@ def build_caches(
         shard_bytes: Payload files are closed before they grow past this; a larger record stays whole.
         metadata_schema: Polars dtypes of some or all metadata columns, as Categorical or Enum; the others follow from
             the values.
-        progress: Show a bar with records/s and MB/s on stderr.
+        progress: Show a bar with records/s and MB/s on stderr, and a line for each cache that is reused although
+            nothing can be compared, for lack of a fingerprint.
         threads: Native threads that compress and checksum.
         max_pending_bytes: The source waits while more than this waits to be written.
 
@@ -94,8 +96,16 @@ def build_caches(
     checked = checked_sources(sources)
     directory = Path(os.path.abspath(root))
     make_root(directory)
+    results = []
     with BuildProgress(is_on=progress) as bar:
-        return [_build(source, directory / source.name, options, bar) for source in checked]
+        for source in checked:
+            result = _build(source, directory / source.name, options, bar)
+            if isinstance(result, BuildFailed):
+                warnings.warn(f"source {result.name!r} was not built: {result.error}", stacklevel=2)
+            elif isinstance(result, CacheReused) and not result.is_compared:
+                bar.note(f"{result.path}: reused without comparing: no fingerprint")
+            results.append(result)
+    return results
 
 
 @dataclass(frozen=True)
@@ -118,11 +128,11 @@ def _build(source: Source, target: Path, options: _Options, bar: BuildProgress) 
 
         if manifest := existing():
             remove_debris(target)
-            return CacheReused(source.name, target, manifest.num_records)
+            return CacheReused(source.name, target, manifest.num_records, fingerprint is not None)
         with locked(target):
             # Whoever held the lock may have just published it.
             if manifest := existing():
-                return CacheReused(source.name, target, manifest.num_records)
+                return CacheReused(source.name, target, manifest.num_records, fingerprint is not None)
             with new_directory(target) as directory:
                 written = _write_cache(source, fingerprint, directory, options, bar)
         return CacheBuilt(

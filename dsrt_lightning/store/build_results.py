@@ -33,11 +33,16 @@ class CacheBuilt:
 
 @dataclass(frozen=True)
 class CacheReused:
-    """A complete cache of the same name, fingerprint and options was there; the source was not read."""
+    """A complete cache of the same name, fingerprint and options was there; the source was not read.
+
+    Attributes:
+        is_compared: False where source and cache have no fingerprint, so that nobody knows whether they agree.
+    """
 
     name: str
     path: Path
     num_records: int
+    is_compared: bool = True
 
     def unwrap(self) -> CacheReused:
         """Return itself."""

@@ -32,6 +32,11 @@ class BuildProgress:
     def __exit__(self, *exception: object) -> None:
         self._progress.stop()
 
+    def note(self, text: str) -> None:
+        """Print a line above the bars."""
+        if not self._progress.disable:
+            self._progress.console.print(Text(text), soft_wrap=True)
+
     @contextmanager
     def showing(self, name: str, writer: ShardWriter, num_records: int | None) -> Iterator[None]:
         """Within it, show the writer's counts, against ``num_records`` where the source knows how many it has."""
