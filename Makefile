@@ -4,7 +4,9 @@
 # make fuzz   a thousand random Lightning runs, interrupted and resumed; prints how many went wrong
 # make test-oldest  the Lightning tests on the oldest supported versions, in an environment of their own
 # make bench  the table of docs/performance.md: an hour and 12 GB in BENCH_DATA; leave the machine alone meanwhile
+# make sweep, make growth, make cold  its other tables, and the pictures: minutes each, 2, 11 and 8 GB
 # make faults, make sanitize, make fuzz-native  what docs/reliability.md counts: ten minutes, then as long as SECONDS says
+# make soak MINUTES=n  one cache, random faults, kills and resumes for n minutes; each sample is compared with a model
 # make clean  removes everything that make made
 #
 # Each sets up what it needs: system libraries (through apt-get for root, else it prints the command), .venv with the
@@ -54,7 +56,7 @@ test-oldest: core .venv-oldest/installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-oldest build dsrt_lightning/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-bench .venv-peers .venv-streaming build dsrt_lightning/_core*.so .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 core: $(BUILD)/build.ninja
 	$(BIN)/cmake --build $(BUILD) --target _core
@@ -77,8 +79,12 @@ BENCH_DATA ?= build/bench
 # Which workloads, how many trials: make bench BENCH='--workloads w3 --trials 2'
 BENCH ?=
 
-bench: core .venv-bench/installed
-	$(BIN)/python -m benchmarks --data $(BENCH_DATA) --baseline .venv-bench/bin/python $(BENCH)
+# PEERS=all adds other libraries than DatasetRT, in environments of their own.
+PEERS ?=
+PEER_PYTHONS = $(if $(PEERS),--peers .venv-peers/bin/python .venv-streaming/bin/python)
+
+bench: core .venv-bench/installed $(if $(PEERS),.venv-peers/installed .venv-streaming/installed)
+	$(BIN)/python -m benchmarks --data $(BENCH_DATA) --baseline .venv-bench/bin/python $(PEER_PYTHONS) $(BENCH)
 
 # Whether the benchmarks work, on tiny data, DatasetRT's part too; the times mean nothing.
 bench-smoke: core .venv-bench/installed
@@ -94,6 +100,31 @@ bench-gpu: core
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install -q -c constraints.txt -r $<
 	touch $@
+
+.venv-%/installed: benchmarks/requirements-%.txt
+	$(PYTHON) -m venv .venv-$*
+	.venv-$*/bin/python -m pip install -q -r $<
+	touch $@
+
+# Which part: make sweep SWEEP='--sizes 64 256'; what was measured before stays in the tables and pictures.
+SWEEP ?=
+GROWTH ?=
+COLD ?=
+
+sweep: core .venv/pictures
+	$(BIN)/python -m benchmarks.sweep --data $(BENCH_DATA)/sweep --picture docs/pictures/sweep.svg $(SWEEP)
+
+growth: core .venv/pictures
+	$(BIN)/python -m benchmarks.growth --data $(BENCH_DATA)/growth --picture docs/pictures/growth.svg $(GROWTH)
+
+cold: core
+	$(BIN)/python -m benchmarks.cold --data $(BENCH_DATA)/cold $(COLD)
+
+.venv/pictures: .venv/installed
+	$(BIN)/python -m pip install -q -c constraints.txt matplotlib
+	touch $@
+
+.PHONY: bench bench-smoke sweep growth cold
 
 # --- Faults: the counts of docs/reliability.md ---
 
@@ -128,4 +159,13 @@ fuzz-native: core
 	for target in $(FUZZ_TARGETS); do mkdir -p build/fuzz/found/$$target && build/fuzz/$$target -max_total_time=$(SECONDS) \
 		-max_len=2048 -print_final_stats=1 build/fuzz/found/$$target csrc/fuzz/corpus/$$target || exit 1; done
 
-.PHONY: faults sanitize fuzz-native
+MINUTES ?= 10
+# Each run has faults of its own; the seed of one that failed is printed: make soak SEED=n
+SEED ?=
+
+soak: core
+	rm -rf build/soak && mkdir -p build/soak
+	DSRT_CACHE_DIR=build/soak/cache PYTHONPATH=.:tests:tests/faults \
+		$(BIN)/python tests/faults/soak.py build/soak $$((60 * $(MINUTES))) $(SEED)
+
+.PHONY: faults sanitize fuzz-native soak

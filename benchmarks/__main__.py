@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.data import SIZES, Data
 from benchmarks.environment import describe
-from benchmarks.run import WORKLOADS, Runner, run_all
+from benchmarks.run import PEER_WORKLOADS, WORKLOADS, Runner, run_all
 from benchmarks.table import Table
 
 NOTES = """\
@@ -30,8 +30,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("build/bench"), help="folder of the stores, about 12 GB")
     parser.add_argument("--size", choices=list(SIZES), default="full")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS + PEER_WORKLOADS, default=list(WORKLOADS))
     parser.add_argument("--baseline", help="the interpreter that has dataset-rt; without it there are no ratios to it")
+    parser.add_argument("--peers", nargs=2, help="the interpreters of the other libraries and of MosaicML streaming")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one process")
     arguments = parser.parse_args()
     root = (arguments.data / arguments.size).absolute()
@@ -39,9 +40,13 @@ def main() -> None:
     pythons = {"ours": sys.executable, "limit": sys.executable}
     if arguments.baseline:
         pythons["datasetrt"] = os.path.abspath(arguments.baseline)
+    workloads = list(arguments.workloads)
+    if arguments.peers:
+        pythons |= zip(("peers", "streaming"), map(os.path.abspath, arguments.peers), strict=True)
+        workloads += [name for name in PEER_WORKLOADS if name not in workloads]
 
     lines = describe(pythons)
-    measured = run_all(Runner(pythons, root, arguments.size, arguments.timeout), arguments.workloads, arguments.trials)
+    measured = run_all(Runner(pythons, root, arguments.size, arguments.timeout), workloads, arguments.trials)
     table = Table(Data(root, SIZES[arguments.size]), measured).markdown()
     facts = [*lines, f"size {arguments.size}, {arguments.trials} trials"]
     text = "\n".join([table, "", *(f"- {fact}" for fact in facts), "", NOTES])

@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.case import Measures, load
 
 WORKLOADS = ("w1", "w2", "w3", "zstd", "w4", "w5", "w6", "resume")
+PEER_WORKLOADS = ("peers.w1", "peers.w2", "peers.w3")
 
 
 @dataclass(frozen=True)
