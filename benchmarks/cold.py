@@ -2,9 +2,10 @@
 
 python -m benchmarks.cold --data build/bench/cold
 
-Before each measurement every page of the files is dropped (posix_fadvise, checked with mincore), and each record is
-read once: what an epoch costs when the data are much larger than memory, whose pages are gone when they come again. To
-measure under a limit instead: systemd-run --scope -p MemoryMax=2G make cold.
+Before each measurement every page of the files is dropped (posix_fadvise, checked with mincore), and the first part of
+an epoch is read, each record once: what every part costs when the data are much larger than memory, so that pages are
+gone before they are needed again. What the disk reads in vain counts then too: "read" tells its bytes for each byte of
+a record. To measure under a limit instead: systemd-run --scope -p MemoryMax=2G make cold.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from benchmarks.synthetic import FIELD, Records, check, write_cache
 
 SIZES = [4 << 10, 192 << 10]
 BATCH_BYTES = 8 << 20
+PART = 8  # of an epoch, that one of so many is read
 LIMIT_S = 5.0
 # Draws of which the mixing is told, and into how many parts the table is cut for it.
 MIXED_DRAWS, MIXED_PARTS = 256, 1000
@@ -82,42 +84,50 @@ def main() -> None:
         store = arguments.data / f"records-{size}-{records.count}"
         write_cache(store, records)
         if arguments.order is not None:
-            print(_read(store, records, ORDERS[arguments.order]))
+            print(json.dumps(_read(store, records, ORDERS[arguments.order])))
             return
-        print(f"\n{records.count:,} records of {size:,} bytes, MB/s\n\n| | MB/s | mixing |\n| --- | --- | --- |")
+        print(f"\n{records.count:,} records of {size:,} bytes\n\n| | MB/s | read | mixing |\n| --- | --- | --- | --- |")
         for name, speed in _disk(store, size).items():
-            print(f"| {name} | {speed / 1e6:,.0f} | |", flush=True)
+            print(f"| {name} | {speed / 1e6:,.0f} | | |", flush=True)
         for number, order in enumerate(ORDERS):
             command = [sys.executable, "-m", "benchmarks.cold", "--data", str(arguments.data)]
             options = ["--gib", str(arguments.gib), "--sizes", str(size), "--order", str(number)]
             done = subprocess.run([*command, *options], stdout=subprocess.PIPE, check=True, text=True)
-            print(f"| {order} | {float(done.stdout) / 1e6:,.0f} | {_mixing(records, order):.2f} |", flush=True)
+            speed, read = json.loads(done.stdout)
+            print(f"| {order} | {speed / 1e6:,.0f} | {read:.2f} | {_mixing(records, order):.2f} |", flush=True)
     facts = [*describe({"ours": sys.executable}), _block_device(arguments.data)]
     print("\n".join(["", *(f"- {fact}" for fact in facts)]))
 
 
-def _read(store: Path, records: Records, order: Order) -> float:
-    """Return our bytes a second over one pass, or over what was read of it in a few seconds."""
+def _read(store: Path, records: Records, order: Order) -> tuple[float, float]:
+    """Return our bytes a second over a part of an epoch, and what the disk read for each of them."""
     from dsrt_lightning import RTLoader, open_dataset
 
     _drop(store)
     dataset = open_dataset(store, seed=7, sampling=order.sampling(records.size))
     loader: Any = RTLoader(dataset, batch_size=max(1, BATCH_BYTES // records.size), fields=[FIELD, "sample_id"])
-    began, count = time.perf_counter(), 0
+    read, began, count = _bytes_from_disk(), time.perf_counter(), 0
     batch: Any = None
     for batch in loader:
         count += len(batch[1])
-        if time.perf_counter() - began > LIMIT_S:
+        if count >= records.count // PART or time.perf_counter() - began > LIMIT_S:
             break
     seconds = time.perf_counter() - began
+    read = _bytes_from_disk() - read
     check(batch[0].numpy(), batch[1].numpy(), records)
-    return count * records.size / seconds
+    return count * records.size / seconds, read / (count * records.size)
+
+
+def _bytes_from_disk() -> int:
+    """Return the bytes that the disk read for this process."""
+    return int(re.search(r"^read_bytes: (\d+)$", Path("/proc/self/io").read_text(), re.MULTILINE)[1])  # type: ignore[index]
 
 
 def _disk(store: Path, size: int) -> dict[str, float]:
     """Return what the disk gives without the page cache: in order, and records at random with some at a time."""
     shards = sorted((store / "shards").iterdir())
-    measured = {"dd, 8 MiB, direct": _dd(shards[0])}
+    _drop(store)
+    measured = {"dd in order, direct": _dd(shards[0], "iflag=direct"), "dd in order": _dd(shards[0])}
     if fio := shutil.which("fio"):
         measured["fio, 8 MiB in order, 4 at a time"] = _fio(fio, shards[0], "read", 8 << 20, 4)
     for at_once in (1, 2, 8, 32):
@@ -125,8 +135,8 @@ def _disk(store: Path, size: int) -> dict[str, float]:
     return measured
 
 
-def _dd(path: Path) -> float:
-    command = ["dd", f"if={path}", "of=/dev/null", "bs=8M", "iflag=direct"]
+def _dd(path: Path, *options: str) -> float:
+    command = ["dd", f"if={path}", "of=/dev/null", "bs=8M", *options]
     text = subprocess.run(command, capture_output=True, check=True, text=True, env={**os.environ, "LC_ALL": "C"}).stderr
     found = re.search(r"(\d+) bytes .*, ([\d.e-]+) s,", text)
     assert found, text

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import statistics
 import sys
 import time
@@ -60,6 +61,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for size in arguments.sizes:
         write_cache(arguments.data / f"records-{size}", Records(STORE_BYTES // size, size))
+    os.sync()
     for size in arguments.sizes:
         print(f"records of {_bytes(size)}", file=sys.stderr, flush=True)
         points = [asdict(point) for point in _measure(arguments.data, size)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from benchmarks.data import NUM_LABELS
 from dsrt_lightning._core import crc32c
 from dsrt_lightning.store.arrow_file import ArrowFile
 from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
-from dsrt_lightning.store.durable import describe_file, sync_file
+from dsrt_lightning.store.durable import describe_file
 from dsrt_lightning.store.manifest import (
     INDEX,
     INDEX_HEADER_BYTES,
@@ -30,7 +30,6 @@ from dsrt_lightning.store.manifest import (
     shard_path,
 )
 from dsrt_lightning.store.metadata_file import ROWS_PER_BATCH
-from dsrt_lightning.store.publication import new_directory
 
 FIELD = "data"
 _SHARD_BYTES = 256 << 20
@@ -66,35 +65,36 @@ class Records:
 def write_cache(target: Path, records: Records) -> None:
     """Build a cache with codec ``arrays`` and the column ``label``, ``sample_id % 4``, unless it is there.
 
-    It is byte for byte what the builder makes of these records, and as durable; memory is bounded.
+    It is byte for byte what the builder makes of these records, but not durable yet; memory is bounded.
     """
     if target.exists():
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
     codec = ArraysCodec({FIELD: ("int64", (records.size // 8,))})
     chunk = records.chunk()
-    with new_directory(target) as directory:
-        (directory / "shards").mkdir()
-        per_shard = max(1, _SHARD_BYTES // records.size)
-        starts = range(0, records.count, per_shard)
-        shards = [
-            _write(directory, shard_path(i), _payload(chunk, start, min(per_shard, records.count - start)))
-            for i, start in enumerate(starts)
-        ]
-        index = _write(directory, INDEX, _index(records, chunk, per_shard))
-        metadata = _write_metadata(directory, records.count)
-        manifest = Manifest(
-            name=target.name,
-            fingerprint=None,
-            codec=StoredCodec(codec.name, codec.schema()),
-            num_records=records.count,
-            record_alignment=codec.alignment,
-            max_record_bytes=records.size,
-            compression=Compression.of("none"),
-            metadata_columns=(MetadataColumn("label", "int64"),),
-            files=(index, metadata, *shards),
-        )
-        _write(directory, MANIFEST, [manifest.to_bytes()])
+    directory = target.with_name(f".{target.name}.new")
+    shutil.rmtree(directory, ignore_errors=True)
+    (directory / "shards").mkdir(parents=True)
+    per_shard = max(1, _SHARD_BYTES // records.size)
+    starts = range(0, records.count, per_shard)
+    shards = [
+        _write(directory, shard_path(i), _payload(chunk, start, min(per_shard, records.count - start)))
+        for i, start in enumerate(starts)
+    ]
+    index = _write(directory, INDEX, _index(records, chunk, per_shard))
+    metadata = _write_metadata(directory, records.count)
+    manifest = Manifest(
+        name=target.name,
+        fingerprint=None,
+        codec=StoredCodec(codec.name, codec.schema()),
+        num_records=records.count,
+        record_alignment=codec.alignment,
+        max_record_bytes=records.size,
+        compression=Compression.of("none"),
+        metadata_columns=(MetadataColumn("label", "int64"),),
+        files=(index, metadata, *shards),
+    )
+    _write(directory, MANIFEST, [manifest.to_bytes()])
+    directory.rename(target)
 
 
 def check(batch: NDArray[np.int64], sample_ids: NDArray[np.int64], records: Records) -> None:
@@ -140,7 +140,6 @@ def _write_metadata(directory: Path, count: int) -> FileEntry:
         num_rows = min(ROWS_PER_BATCH, count - start)
         file.write([labels[:num_rows]], num_rows)
     file.close()
-    sync_file(directory / METADATA)
     return describe_file(directory, METADATA)
 
 
@@ -156,5 +155,4 @@ def _write(directory: Path, path: str, parts: Iterable[bytes]) -> FileEntry:
                 file.write(pending[:_PIECE_BYTES])
                 pending = pending[_PIECE_BYTES:]
         file.write(pending)
-        os.fsync(file.fileno())
     return FileEntry(path, size, checksum)
