@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -14,3 +16,27 @@ def test_every_test_that_the_documentation_names_exists() -> None:
     assert len(names) > 30
     assert [name for name in sorted(names) if f"def {name}(" not in tests] == []
     assert [name for name in sorted(files) if not (ROOT / name).exists() and not (ROOT / "tests" / name).exists()] == []
+
+
+def test_each_row_of_the_tables_names_its_test() -> None:
+    text = (ROOT / "docs/reliability.md").read_text().split("## What is not promised")[0]
+    rows = [line for line in text.splitlines() if line.startswith("|") and not line.startswith("| ---")]
+    named = r"`(?:[\w/]*test_\w+(?:\.py|\.cpp)?|csrc/\S+)`|\| (?:the same|as for [^|]+) \|$"
+    assert len(rows) > 50
+    assert [row for row in rows if not re.search(named, row) and not row.endswith("| test |")] == []
+
+
+@pytest.mark.parametrize(
+    ("script", "promised"),
+    {
+        "kills.py": [500],
+        "start_methods.py": [100],
+        "abandoned_iterators.py": [10_000],
+        "many_files.py": [10_000, 400],
+    }.items(),
+)
+def test_full_faults_try_each_fault_as_often_as_was_promised(script: str, promised: list[int]) -> None:
+    source = "\n".join(path.read_text() for path in (ROOT / "tests/faults").glob("test_*.py"))
+    (call,) = re.findall(rf'run_script\("{script}".*', source)
+    tried = [int(number) for number in re.findall(r"full=([\d_]+)", call)]
+    assert all(done >= least for done, least in zip(tried, promised, strict=True))

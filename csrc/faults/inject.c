@@ -162,14 +162,29 @@ int mkdir(const char* path, mode_t mode) {
   return fault > 0 ? failed(fault) : REAL(mkdir)(path, mode);
 }
 
+int mkdirat(int directory, const char* path, mode_t mode) {
+  const int fault = fault_of_path("mkdir", directory, path);
+  return fault > 0 ? failed(fault) : REAL(mkdirat)(directory, path, mode);
+}
+
 int rename(const char* from, const char* to) {
   const int fault = fault_of_path("rename", AT_FDCWD, from);
   return fault > 0 ? failed(fault) : REAL(rename)(from, to);
 }
 
+int renameat(int from_directory, const char* from, int to_directory, const char* to) {
+  const int fault = fault_of_path("rename", from_directory, from);
+  return fault > 0 ? failed(fault) : REAL(renameat)(from_directory, from, to_directory, to);
+}
+
 int unlink(const char* path) {
   const int fault = fault_of_path("unlink", AT_FDCWD, path);
   return fault > 0 ? failed(fault) : REAL(unlink)(path);
+}
+
+int unlinkat(int directory, const char* path, int flags) {
+  const int fault = fault_of_path("unlink", directory, path);
+  return fault > 0 ? failed(fault) : REAL(unlinkat)(directory, path, flags);
 }
 
 int fsync(int descriptor) {

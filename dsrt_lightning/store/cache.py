@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dsrt_lightning._core import CacheFiles, crc32c
 from dsrt_lightning.errors import CorruptCacheError, PickleNotAllowedError
-from dsrt_lightning.store.cache_file import open_cache_file
+from dsrt_lightning.store.cache_file import naming, open_cache_file
 from dsrt_lightning.store.codecs import codec_class
 from dsrt_lightning.store.codecs.base import Codec
 from dsrt_lightning.store.durable import describe_file
@@ -69,7 +69,7 @@ class Cache:
 
     def checked_content(self, name: str) -> bytes:
         """Return a small file, after the same checks as `check_file`: what was checked is what is returned."""
-        with self.open_file(name) as file:
+        with naming(self.path / name), self.open_file(name) as file:
             content = file.read(self.manifest.file(name).bytes)
         self._check_crc32c(name, crc32c(content))
         return content

@@ -1,14 +1,27 @@
-"""The files of a cache, opened as what they must be."""
+"""The files of a cache, opened as what they must be, and named in errors."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
 from dsrt_lightning.errors import CorruptCacheError
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Within it, an OSError that names no file names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = os.fspath(path)
+        raise
 
 
 def open_cache_file(path: Path) -> BufferedReader:

@@ -1,29 +1,16 @@
-"""Making files durable, and naming them in the errors of those who write them."""
+"""Making files durable, and measuring them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from dsrt_lightning._core import crc32c
-from dsrt_lightning.store.cache_file import open_cache_file
+from dsrt_lightning.store.cache_file import naming, open_cache_file
 from dsrt_lightning.store.manifest import FileEntry
 
 _BLOCK_BYTES = 1 << 20
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Within it, an OSError that names no file names ``path``."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None:
-            error.filename = os.fspath(path)
-        raise
 
 
 def sync_file(path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from dsrt_lightning.errors import CacheNotFoundError, CorruptCacheError, FormatVersionError
-from dsrt_lightning.store.cache_file import open_cache_file
+from dsrt_lightning.store.cache_file import naming, open_cache_file
 from dsrt_lightning.store.codecs.base import JSON
 from dsrt_lightning.store.lazy import lazy_property
 from dsrt_lightning.store.sources import name_problem
@@ -178,7 +178,7 @@ def read_manifest(directory: str | os.PathLike[str]) -> Manifest:
         raise CacheNotFoundError(f"{path.parent}: there is no such directory; build the cache or correct the path")
     if path.parent.name.endswith(BUILDING_SUFFIX) or not path.exists():
         raise CacheNotFoundError(f"{path.parent}: there is no complete cache (no {MANIFEST}); build it again")
-    with open_cache_file(path) as file:
+    with naming(path), open_cache_file(path) as file:
         if (size := os.fstat(file.fileno()).st_size) > _MAX_MANIFEST_BYTES:
             raise CorruptCacheError(f"{path}: has {size} bytes, more than {_MAX_MANIFEST_BYTES}; it is no manifest")
         content = file.read()

@@ -19,7 +19,8 @@ from pathlib import Path
 from dsrt_lightning._core import crc32c
 from dsrt_lightning.errors import CacheConflictError, CacheNotFoundError, CorruptCacheError
 from dsrt_lightning.store.cache import Cache, open_cache
-from dsrt_lightning.store.durable import measure, naming
+from dsrt_lightning.store.cache_file import naming
+from dsrt_lightning.store.durable import measure
 from dsrt_lightning.store.manifest import BUILDING_SUFFIX, MANIFEST, FileEntry, read_manifest
 from dsrt_lightning.store.publication import locked
 from dsrt_lightning.store.verify import Progress, broken_files, content_problems, no_progress
@@ -71,8 +72,6 @@ def repair_cache(
         broken_manifest = _broken_manifest(path, source)
         folders = {"": stack.enter_context(_opened(path))}
         folders["shards"] = stack.enter_context(_opened(path / "shards", folders[""]))
-        for folder in folders.values():
-            _remove_debris(folder)
         cache = Cache(path, source.manifest)
         broken = list(_replaceable(cache, on_progress))
         if broken_manifest:
@@ -118,25 +117,28 @@ def _broken_manifest(path: Path, mirror: Cache) -> str | None:
 
 @contextmanager
 def _opened(folder: Path, parent: int | None = None) -> Iterator[int]:
-    """Give the descriptor of a folder, made first where it is missing from its ``parent``."""
+    """Give the descriptor of a folder, made first where it is missing from its ``parent``; its debris is removed."""
     flags = os.O_RDONLY | os.O_DIRECTORY
-    if parent is not None:
-        # Through a link, files outside of the cache would be replaced.
-        flags |= os.O_NOFOLLOW
-        with suppress(FileExistsError), naming(folder):
-            os.mkdir(folder.name, dir_fd=parent)
-            os.fsync(parent)
+    with _naming(folder):
+        if parent is not None:
+            # Through a link, files outside of the cache would be replaced.
+            flags |= os.O_NOFOLLOW
+            with suppress(FileExistsError):
+                os.mkdir(folder.name, dir_fd=parent)
+                os.fsync(parent)
+        try:
+            descriptor = os.open(folder if parent is None else folder.name, flags, dir_fd=parent)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise CorruptCacheError(f"{folder}: is no folder of this cache; remove what is in its place") from None
+            raise
     try:
-        descriptor = os.open(folder if parent is None else folder.name, flags, dir_fd=parent)
-    except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise CorruptCacheError(f"{folder}: is no folder of this cache; remove what is in its place") from None
-        error.filename = os.fspath(folder)
-        raise
-    try:
+        with _naming(folder):
+            _remove_debris(descriptor)
         yield descriptor
     finally:
-        os.close(descriptor)
+        with suppress(OSError):  # Nothing was written through it.
+            os.close(descriptor)
 
 
 def _remove_debris(folder: int) -> None:
@@ -144,6 +146,17 @@ def _remove_debris(folder: int) -> None:
         if name.startswith(".") and name.endswith(_SUFFIX):
             with suppress(OSError):
                 os.unlink(name, dir_fd=folder)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Within it, an OSError that names no file, or one relative to an open folder, names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error.filename, str) and os.path.isabs(error.filename):
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 def _replace(cache: Cache, mirror: Cache, name: str, folder: int) -> None:
@@ -155,7 +168,7 @@ def _replace(cache: Cache, mirror: Cache, name: str, folder: int) -> None:
     """
     base = os.path.basename(name)
     temporary = f".{base}{_SUFFIX}"
-    try:
+    with _naming(cache.path / name):
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666, dir_fd=folder)
         try:
             with open(descriptor, "r+b") as copy:
@@ -171,10 +184,6 @@ def _replace(cache: Cache, mirror: Cache, name: str, folder: int) -> None:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=folder)
             raise
-    except OSError as error:
-        if error.filename is None or not os.path.isabs(error.filename):
-            raise OSError(error.errno, error.strerror, os.fspath(cache.path / name)) from error
-        raise
 
 
 def _blocks(mirror: Cache, name: str) -> Iterator[bytes]:
