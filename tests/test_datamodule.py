@@ -6,6 +6,7 @@ import warnings
 from types import SimpleNamespace
 
 import lightning
+import polars as pl
 import pytest
 import torch
 import yaml
@@ -90,6 +91,19 @@ def test_setup_works_alone_without_trainer_or_prepare_data(cfg):
     data.setup("fit")
     assert len(data.train_dataloader()) == 5
     assert len(data.val_dataloader()) == 1
+
+
+def test_what_was_edited_after_setup_is_trained_on(tmp_path, cfg):
+    data = DatasetRTDataModule(cfg)
+    data.setup("fit")
+    train = data.datasets["train"]
+    train.update_metadata(train.get_metadata().filter(pl.col("sample_id") < 6))
+    model, _ = fit(tmp_path, cfg, datamodule=data)
+    assert {i for batch in model.trained for i in batch} <= set(range(6))
+    assert len(model.validated) == 3
+    data.set_sampling("train", {"mode": "shuffle", "epoch_length": 8})
+    model, _ = fit(tmp_path, cfg, datamodule=data)
+    assert len(model.trained) == 2
 
 
 @pytest.mark.parametrize("kind", ["mapping", "yaml", "omegaconf", "config"])

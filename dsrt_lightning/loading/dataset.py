@@ -41,12 +41,16 @@ class RTDataset(Dataset[Sample]):
         population: The chosen rows and weights.
         seed: In ``[0, 2**64)``.
         sampling: How an epoch is drawn.
+
+    Attributes:
+        is_edited: Whether it was changed in code since it was made.
     """
 
     def __init__(
         self, caches: CacheSet, population: Population | MixedPopulation, *, seed: int, sampling: Sampling | Mixing
     ) -> None:
         self.view = View(Records(caches, population), sampling, seed)
+        self.is_edited = False
         self._frame: pl.DataFrame | None = None
         self._epoch = 0
         self._pass = 0
@@ -99,6 +103,7 @@ class RTDataset(Dataset[Sample]):
         population = Population.from_frame(self.caches, collected)
         self.view = View(Records(self.caches, population), self.sampling, self.seed)
         self._frame = collected
+        self.is_edited = True
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next iteration draw the first pass of ``epoch``."""

@@ -61,6 +61,8 @@ class DatasetRTDataModule(pl.LightningDataModule):
     def setup(self, stage: str | None = None) -> None:
         """Map the populations of the splits of ``stage``, all splits for None.
 
+        What ``datasets[name].update_metadata`` or ``set_sampling`` changed since an earlier call stays changed.
+
         Raises:
             ConfigError: The config lacks a split that the stage needs.
             RuleError: A rule does not fit the metadata.
@@ -68,6 +70,9 @@ class DatasetRTDataModule(pl.LightningDataModule):
         """
         caches = self._open_caches()
         for plan in self._plans(caches, stage):
+            # A population that was edited after an earlier `setup` is kept; files that rules join may have changed.
+            if plan.name in self.datasets and self.datasets[plan.name].is_edited:
+                continue
             self._plans_by_name[plan.name] = plan
             self.datasets[plan.name] = plan.prepare(caches, seed=self.cfg.seed)
         if stage == "fit":
@@ -92,6 +97,7 @@ class DatasetRTDataModule(pl.LightningDataModule):
         self.datasets[name] = RTDataset(
             records.caches, records.population, seed=dataset.seed, sampling=Sampling.of(sampling)
         )
+        self.datasets[name].is_edited = True
 
     def train_dataloader(self) -> RTLoader | CombinedLoader:
         """Return the training loader, at the restored position if a checkpoint was loaded.
