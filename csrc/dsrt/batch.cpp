@@ -55,6 +55,7 @@ std::unique_ptr<ArrayBatch> make_array_batch(std::shared_ptr<const GatherPlan> p
 }
 
 void run_batch(Batch& batch, RecordReader& reader) {
+  batch.read_ahead(reader);
   for (std::size_t stage = 0; stage < batch.num_stages(); ++stage) {
     batch.prepare(stage, reader);
     for (std::size_t begin = 0; begin < batch.num_records(); begin += batch.records_per_slice()) {

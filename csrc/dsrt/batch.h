@@ -35,6 +35,9 @@ class Batch {
   // Works on the records [begin, end), of which `begin` is a multiple of records_per_slice().
   virtual void run(std::size_t stage, std::size_t begin, std::size_t end, RecordReader& reader) = 0;
 
+  // Asks the disk for all records, where they are not in memory. To be called before stage 0.
+  void read_ahead(RecordReader& reader) const { reader.read_ahead(rows_); }
+
   std::size_t num_records() const { return rows_.size(); }
   std::size_t records_per_slice() const { return records_per_slice_; }
   std::size_t num_slices() const;

@@ -117,6 +117,7 @@ void BoundedReader::State::read_until_closed() {
     try {
       Batch& batch = *task->entry->batch;
       if (task->is_prepare) {
+        if (task->entry->stage == 0) batch.read_ahead(reader);
         batch.prepare(task->entry->stage, reader);
       } else {
         batch.run(task->entry->stage, task->begin, task->end, reader);

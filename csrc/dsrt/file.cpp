@@ -168,6 +168,15 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+// Both are hints: a file is readable without them.
+void MappedFile::expect_reads_in_order() const {
+  ::madvise(const_cast<std::byte*>(data_), size_, MADV_SEQUENTIAL);
+}
+
+void MappedFile::expect_random_reads() const {
+  ::madvise(const_cast<std::byte*>(data_), size_, MADV_RANDOM);
+}
+
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),

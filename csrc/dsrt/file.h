@@ -61,6 +61,10 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  // What the system reads from the disk beyond a page that is touched: what follows it, or nothing.
+  void expect_reads_in_order() const;
+  void expect_random_reads() const;
+
  private:
   std::string path_;
   const std::byte* data_ = nullptr;

@@ -16,6 +16,7 @@ RawRecords RecordAccess::read(std::span<const std::int64_t> rows) {
   ensure_map_guard();
   std::unique_ptr<RecordReader> reader(idle_.exchange(nullptr));
   if (!reader) reader = std::make_unique<RecordReader>(shards_);
+  reader->read_ahead(rows);
   RawRecords records = reader->read(rows, *pool_);
   delete idle_.exchange(reader.release());
   return records;

@@ -16,6 +16,7 @@
 
 #include "dsrt/buffer_pool.h"
 #include "dsrt/compression.h"
+#include "dsrt/read_ahead.h"
 #include "dsrt/shard_set.h"
 
 namespace dsrt {
@@ -51,6 +52,11 @@ class RecordReader {
     });
   }
 
+  // Asks the disk for records that will be read next, where they are not in memory.
+  void read_ahead(std::span<const std::int64_t> rows) {
+    read_ahead_.before_reading(*shards_, rows);
+  }
+
   // Verifies `record` in place where the policy asks for it, and else makes its pages resident.
   void verify_in_place(const Record& record) const;
   // Appends the stored bytes of a compressed record to `frames` and verifies that copy, so that
@@ -83,6 +89,7 @@ class RecordReader {
   }
 
   std::shared_ptr<const ShardSet> shards_;
+  ReadAhead read_ahead_;
   std::optional<Decompressor> decompressor_;  // made for the first compressed record
   std::size_t decompressor_cache_ = 0;        // whose dictionary it uses
   std::vector<std::byte> frame_;

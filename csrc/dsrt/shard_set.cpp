@@ -174,7 +174,9 @@ const MappedFile& ShardSet::shard(std::size_t cache, std::size_t shard) const {
   return caches_[cache]->shards[shard].get([&] {
     const CacheFiles& files = caches_[cache]->files;
     const ShardFile& file = files.shards[shard];
-    return MappedFile(files.directory + "/" + file.path, file.bytes);
+    MappedFile mapped(files.directory + "/" + file.path, file.bytes);
+    mapped.expect_random_reads();  // Batches ask for what they need (read_ahead.h).
+    return mapped;
   });
 }
 

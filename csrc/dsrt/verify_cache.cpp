@@ -26,6 +26,24 @@ std::string problem_of(Work work) {
   return {};
 }
 
+// While it lives, the shards are read in order.
+class InOrder {
+ public:
+  void add(const MappedFile& shard) {
+    shard.expect_reads_in_order();
+    shards_.push_back(&shard);
+  }
+  InOrder() = default;
+  ~InOrder() {
+    for (const MappedFile* shard : shards_) shard->expect_random_reads();
+  }
+  InOrder(const InOrder&) = delete;
+  InOrder& operator=(const InOrder&) = delete;
+
+ private:
+  std::vector<const MappedFile*> shards_;
+};
+
 }  // namespace
 
 std::vector<std::string> verify_cache(const ShardSet& shards, std::size_t cache,
@@ -34,8 +52,9 @@ std::vector<std::string> verify_cache(const ShardSet& shards, std::size_t cache,
   std::vector<std::string> problems;
   const CacheFiles& files = shards.files(cache);
   std::vector<bool> is_open(files.shards.size());
+  InOrder in_order;
   for (std::size_t shard = 0; shard < is_open.size(); ++shard) {
-    std::string problem = problem_of([&] { shards.shard(cache, shard); });
+    std::string problem = problem_of([&] { in_order.add(shards.shard(cache, shard)); });
     is_open[shard] = problem.empty();
     if (!problem.empty()) problems.push_back(std::move(problem));
   }
