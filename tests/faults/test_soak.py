@@ -8,4 +8,4 @@ from scale import count
 
 
 def test_cache_outlives_random_faults_kills_and_resumes_without_a_wrong_sample(run_script: Callable[..., str]) -> None:
-    run_script("soak.py", count(fast=0, full=60), 1)
+    run_script("soak.py", count(fast=0, full=30), 1)
