@@ -299,6 +299,30 @@ def test_device_prefetch_can_be_turned_off(cfg, monkeypatch):
     assert data.val_dataloader()[0]._device.type == "cpu"
 
 
+# What has no effect
+
+
+@pytest.mark.parametrize("mode", ["shuffle", "weighted"])
+def test_weights_that_the_sampling_does_not_look_at_are_warned_of(cfg, mode):
+    cfg["train"]["sampling"] = {"mode": mode}
+    cfg["val"]["rules"].append({"weight": {"expr": "score"}})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DatasetRTDataModule(cfg).setup("fit")
+    found = [str(one.message).partition(", which does not look at weights")[0] for one in caught]
+    train = "cfg: train.rules[1].weight: train is drawn by 'shuffle'"
+    val = "cfg: val.rules[1].weight: val is drawn by 'sequential'"
+    assert found == ([train, val] if mode == "shuffle" else [val])
+
+
+def test_weights_of_values_that_do_not_occur_are_warned_of_with_those_that_do(cfg):
+    cfg["train"]["rules"] = [{"keep": "label > 0"}, {"weight": {"by": {"label": {0: 2, 1: 3}}}}]
+    with pytest.warns(
+        UserWarning, match=r"cfg: train\.rules\[1\]\.weight\.by\.label: 0 does not occur \(values: 1, 2\)"
+    ):
+        DatasetRTDataModule(cfg).setup("fit")
+
+
 # What is refused
 
 

@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the tables of every split; 1 if a split has no row."""
+    from dsrt_lightning.population.apply import unmatched_weights
     from dsrt_lightning.population.metadata import scan_metadata
     from dsrt_lightning.store.cache_set import open_caches
     from dsrt_lightning.training.config import load_config
@@ -49,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
     planner = Planner(config, caches)
     plans = [plan for split in config.splits for loader in planner.loaders(split) for plan in loader.populations]
     _refuse_problems(frame, [plan.steps for plan in plans])
+    for plan in plans:
+        for text in (*plan.warnings(), *unmatched_weights(frame, plan.steps)):
+            print(text, file=sys.stderr)
     empty = [plan.name for plan in plans if not _print_split(plan.name, frame, plan.steps, args.by)]
     for name in empty:
         print(f"{args.config}: {name}: no row is left; relax its rules", file=sys.stderr)

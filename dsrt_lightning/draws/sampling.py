@@ -74,6 +74,11 @@ class Sampling:
         return () if self.column is None else (self.column,)
 
     @property
+    def uses_weights(self) -> bool:
+        """Whether rows of unequal weight are drawn unequally."""
+        return self.mode in ("weighted", "weighted_once", "quota")
+
+    @property
     def uses_global_batch(self) -> bool:
         """Whether the draws are a function of the global batch too, so that a pass cannot go on with another one."""
         return self.mode == "quota"

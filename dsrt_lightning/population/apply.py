@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from dsrt_lightning.errors import EmptyPopulationError, RuleError
 from dsrt_lightning.population.expressions import first_line
 from dsrt_lightning.population.rules import SchemaCheck, Step
+from dsrt_lightning.population.rules.weighing import Weight
+from dsrt_lightning.population.wording import listing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,6 +52,24 @@ def collect(result: pl.LazyFrame, frame: pl.LazyFrame, steps: Sequence[Step]) ->
     if table.is_empty():
         _blame(frame, steps)
     return table
+
+
+def unmatched_weights(frame: pl.LazyFrame, steps: Sequence[Step]) -> Iterator[str]:
+    """Yield a line for each column of `weight: by` that has not all the values named for it where the rule stands."""
+    import polars as pl
+
+    for step in steps:
+        if isinstance(step.rule, Weight):
+            for name, factors in (step.rule.by or {}).items():
+                values = collect_in_order(frame.select(pl.col(name).unique().sort())).get_column(name).to_list()
+                missing = [repr(value) for value in factors if value not in values]
+                if missing:
+                    verb = "does" if len(missing) == 1 else "do"
+                    yield (
+                        f"{step.where}.by.{name}: {listing(missing)} {verb} not occur "
+                        f"(values: {listing([repr(value) for value in values])})"
+                    )
+        frame = step.rule.apply(frame)
 
 
 def collect_in_order(frame: pl.LazyFrame) -> pl.DataFrame:

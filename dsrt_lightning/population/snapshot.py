@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ def prepare(
 
 def evaluate(caches: CacheSet, steps: Sequence[Step], *, where: str, group_columns: Sequence[str] = ()) -> Population:
     """Return the same population in memory."""
-    from dsrt_lightning.population.apply import apply_rules, collect
+    from dsrt_lightning.population.apply import apply_rules, collect, unmatched_weights
     from dsrt_lightning.population.further_columns import ColumnsInMemory
     from dsrt_lightning.population.groups import group_codes, require_column
     from dsrt_lightning.population.metadata import scan_metadata
@@ -71,6 +72,8 @@ def evaluate(caches: CacheSet, steps: Sequence[Step], *, where: str, group_colum
 
     table = scan_metadata(caches)
     result = apply_rules(table, steps)
+    for text in unmatched_weights(table, steps):
+        warnings.warn(text, stacklevel=2)
     stored, names = table.collect_schema(), result.collect_schema()
     added = [name for name in names if name not in stored]
     for name in group_columns:

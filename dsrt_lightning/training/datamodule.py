@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import lightning.pytorch as pl
@@ -70,6 +71,8 @@ class DatasetRTDataModule(pl.LightningDataModule):
         """
         caches = self._open_caches()
         for plan in self._plans(caches, stage):
+            for text in [text for population in plan.populations for text in population.warnings()]:
+                warnings.warn(text, stacklevel=2)
             # A population that was edited after an earlier `setup` is kept; files that rules join may have changed.
             if plan.name in self.datasets and self.datasets[plan.name].is_edited:
                 continue

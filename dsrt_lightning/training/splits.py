@@ -28,11 +28,24 @@ class PopulationPlan:
         name: ``train``, ``train.labelled`` for a set, ``train.mix.parts.rare`` for a part of a mix.
         steps: All rules, each with its place in the config.
         sampling: How it is drawn.
+        own: Those of the rules that are meant for this sampling, not shared with others.
     """
 
     name: str
     steps: tuple[Step, ...]
     sampling: Sampling
+    own: tuple[Step, ...]
+
+    def warnings(self) -> list[str]:
+        """Return what is allowed but has no effect."""
+        if self.sampling.uses_weights:
+            return []
+        return [
+            f"{step.where}: {self.name} is drawn by {self.sampling.mode!r}, which does not look at weights: this only "
+            "leaves out rows of weight 0; choose weighted, weighted_once or quota, or drop the rule"
+            for step in self.own
+            if step.rule.keyword == "weight"
+        ]
 
 
 @dataclass(frozen=True)
@@ -88,26 +101,30 @@ class Planner:
         part = self._config.splits[split]
         shared = (*self._steps("rules", self._config.rules), *self._steps(f"{split}.rules", part.rules))
         if not part.sets:
-            return [self._loader(split, shared, part, part.loader)]
+            own = shared if split == "train" else shared[len(self._config.rules) :]
+            return [self._loader(split, shared, own, part, part.loader)]
         plans = []
-        for key, own in part.sets.items():
-            name = f"{split}.sets.{key}"
-            loader = part.loader.model_copy(update=own.loader.model_dump(exclude_none=True))
-            drawn: SetConfig | NamedSetConfig = own if own.sampling or own.mix else part
-            plans.append(
-                self._loader(f"{split}.{key}", (*shared, *self._steps(f"{name}.rules", own.rules)), drawn, loader)
-            )
+        for key, config in part.sets.items():
+            own = self._steps(f"{split}.sets.{key}.rules", config.rules)
+            loader = part.loader.model_copy(update=config.loader.model_dump(exclude_none=True))
+            drawn: SetConfig | NamedSetConfig = config if config.sampling or config.mix else part
+            plans.append(self._loader(f"{split}.{key}", (*shared, *own), own, drawn, loader))
         return plans
 
     def _loader(
-        self, name: str, steps: tuple[Step, ...], drawn: SetConfig | NamedSetConfig, loader: LoaderConfig
+        self,
+        name: str,
+        steps: tuple[Step, ...],
+        own: tuple[Step, ...],
+        drawn: SetConfig | NamedSetConfig,
+        loader: LoaderConfig,
     ) -> LoaderPlan:
         training = name.partition(".")[0] == "train"
         if loader.drop_last is None:
             loader = loader.model_copy(update={"drop_last": training})
         if drawn.mix is None:
             sampling = drawn.sampling or Sampling.of("weighted" if training else "sequential")
-            return LoaderPlan(name, (PopulationPlan(name, steps, sampling),), sampling, loader)
+            return LoaderPlan(name, (PopulationPlan(name, steps, sampling, own),), sampling, loader)
         if drawn.sampling is not None:
             raise ConfigError(f"{self._config.where}: {name}: has sampling and mix; give each part of the mix its own")
         parts = tuple(self._parts(name, steps, drawn.mix))
@@ -116,8 +133,9 @@ class Planner:
     def _parts(self, name: str, steps: tuple[Step, ...], mix: MixConfig) -> Iterator[PopulationPlan]:
         for key, part in mix.parts.items():
             place = f"{name}.mix.parts.{key}"
-            own = [*self._from_caches(place, part.caches), *steps, *self._steps(f"{place}.rules", part.rules)]
-            yield PopulationPlan(place, tuple(own), part.sampling or Sampling.of("shuffle"))
+            own = self._steps(f"{place}.rules", part.rules)
+            every = (*self._from_caches(place, part.caches), *steps, *own)
+            yield PopulationPlan(place, every, part.sampling or Sampling.of("shuffle"), own)
 
     def _from_caches(self, place: str, paths: Sequence[str] | None) -> tuple[Step, ...]:
         if paths is None:
