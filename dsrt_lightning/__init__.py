@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dsrt_lightning.training.cli import DatasetRTCLI as DatasetRTCLI
     from dsrt_lightning.training.config import DatasetRTConfig as DatasetRTConfig
     from dsrt_lightning.training.datamodule import DatasetRTDataModule as DatasetRTDataModule
+    from dsrt_lightning.training.profile import LoaderProfile as LoaderProfile
 
 _MODULE_OF = {
     "BatchNode": "loading.nodes",
@@ -31,6 +32,7 @@ _MODULE_OF = {
     "DatasetRTDataModule": "training.datamodule",
     "DevicePrefetchNode": "loading.nodes",
     "DevicePrefetcher": "loading.device",
+    "LoaderProfile": "training.profile",
     "RTBatchSampler": "loading.batch_sampler",
     "RTLoader": "loading.loader",
     "build_caches": "store.build",
