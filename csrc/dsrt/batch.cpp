@@ -26,7 +26,9 @@ Batch::Batch(const ShardSet& shards, std::vector<std::int64_t> rows, std::uint64
     : rows_(std::move(rows)) {
   const std::uint64_t extra = shards.has_compressed() ? bytes_per_frame : bytes_per_record;
   const std::uint64_t cost_bytes = std::min(record_bytes, slice_bytes) + extra;
-  records_per_slice_ = std::max<std::size_t>(1, slice_bytes / cost_bytes);
+  // Some together, since all but the last of a slice are decompressed straight into the batch.
+  const bool are_grouped = shards.has_compressed() && record_bytes <= slice_bytes;
+  records_per_slice_ = std::max<std::size_t>(are_grouped ? 4 : 1, slice_bytes / cost_bytes);
 }
 
 std::size_t Batch::num_slices() const {

@@ -53,10 +53,13 @@ void FixedBatch::run(std::size_t, std::size_t begin, std::size_t end, RecordRead
   std::vector<std::byte>& frame = reader.frame();
   reader.visit(rows(begin, end), [&](std::size_t i, const Record& record) {
     if (reader.is_compressed(record)) {
+      const bool is_last = begin + i + 1 == end;
+      if (!shards.must_check(record)) {
+        return unpack(record, record.stored(), begin + i, is_last, reader);
+      }
       frame.clear();
       reader.append_frame(record, frame);
-      unpack(record, frame, begin + i, reader);
-      return;
+      return unpack(record, frame, begin + i, is_last, reader);
     }
     check_size(shards, record, record.stored_bytes);
     if (shards.must_check(record)) {
@@ -75,8 +78,9 @@ void FixedBatch::check_size(const ShardSet& shards, const Record& record,
                      "; restore or rebuild the cache");
 }
 
-void FixedBatch::scatter(const std::byte* record, std::size_t row) const {
-  for (const Column& column : columns_) {
+void FixedBatch::scatter(const std::byte* record, std::size_t row, std::size_t first) const {
+  for (std::size_t i = first; i < columns_.size(); ++i) {
+    const Column& column = columns_[i];
     std::memcpy(column.row(row), record + column.begin, column.end - column.begin);
   }
 }
@@ -103,12 +107,15 @@ std::uint32_t FixedBatch::scatter_and_checksum(std::span<const std::byte> record
 }
 
 void FixedBatch::unpack(const Record& record, std::span<const std::byte> frame, std::size_t row,
-                        RecordReader& reader) const {
+                        bool is_last, RecordReader& reader) const {
   const std::uint64_t bytes = plan_->layout.record_bytes();
   check_size(reader.shards(), record, reader.raw_bytes(record, frame));
-  if (columns_.size() == 1 && columns_[0].begin == 0 && columns_[0].end == bytes) {
-    reader.decompress(record, frame, {columns_[0].row(row), bytes});
-    return;
+  // Straight into its row of the first field, what follows into the next row, which comes after it.
+  const std::uint64_t room = columns_.empty() || columns_[0].begin > 0 ? 0 : columns_[0].end;
+  if (bytes <= (is_last ? room : 2 * room)) {
+    const std::span<std::byte> raw(columns_[0].row(row), bytes);
+    reader.decompress(record, frame, raw);
+    return scatter(raw.data(), row, 1);
   }
   std::vector<std::byte>& raw = reader.raw();
   raw.resize(bytes);

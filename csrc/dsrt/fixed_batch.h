@@ -34,9 +34,11 @@ class FixedBatch : public ArrayBatch {
   // Reads the first record: memory is taken only for sizes that the files bear out.
   void prove_size(RecordReader& reader) const;
   void check_size(const ShardSet& shards, const Record& record, std::uint64_t bytes) const;
-  void scatter(const std::byte* record, std::size_t row) const;
+  // Copies the columns from `first` on.
+  void scatter(const std::byte* record, std::size_t row, std::size_t first = 0) const;
   std::uint32_t scatter_and_checksum(std::span<const std::byte> record, std::size_t row) const;
-  void unpack(const Record& record, std::span<const std::byte> frame, std::size_t row,
+  // `is_last`: no record of this slice comes after it.
+  void unpack(const Record& record, std::span<const std::byte> frame, std::size_t row, bool is_last,
               RecordReader& reader) const;
 
   std::shared_ptr<const GatherPlan> plan_;

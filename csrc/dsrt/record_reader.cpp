@@ -74,8 +74,9 @@ RawRecords RecordReader::read(std::span<const std::int64_t> rows, BufferPool& po
   struct Frame {
     std::size_t position;  // in `rows`
     Record record;
+    bool is_copied;
     std::span<const std::byte> bytes;
-    std::uint64_t raw_bytes;
+    std::size_t raw_bytes;
     std::size_t offset;  // of the raw bytes in the result's block
   };
   RawRecords result;
@@ -83,31 +84,37 @@ RawRecords RecordReader::read(std::span<const std::int64_t> rows, BufferPool& po
   std::vector<Frame> frames;
   std::vector<std::byte> copies;
   visit(rows, [&](std::size_t i, const Record& record) {
-    if (is_compressed(record)) {
-      append_frame(record, copies);
-      frames.push_back({i, record, {}, 0, 0});
-    } else {
+    if (!is_compressed(record)) {
       verify_in_place(record);
       result.bytes[i] = record.stored();
+      return;
     }
+    const bool is_copied = shards_->must_check(record);
+    if (is_copied) append_frame(record, copies);
+    frames.push_back({i, record, is_copied, record.stored(), 0, 0});
   });
   if (frames.empty()) return result;
 
-  BlockPlan plan;
   std::span<const std::byte> rest = copies;
   for (Frame& frame : frames) {
-    frame.bytes = rest.first(frame.record.stored_bytes);
+    if (!frame.is_copied) continue;
+    frame.bytes = rest.first(frame.bytes.size());
     rest = rest.subspan(frame.bytes.size());
-    frame.raw_bytes = raw_bytes(frame.record, frame.bytes);
-    frame.offset = plan.add(1, frame.raw_bytes);
   }
+  shards_->guarded([&] {
+    for (Frame& frame : frames) frame.raw_bytes = raw_bytes(frame.record, frame.bytes);
+  });
+  BlockPlan plan;
+  for (Frame& frame : frames) frame.offset = plan.add(1, frame.raw_bytes);
   result.memory = pool.take(plan.bytes());
   result.memory_bytes = plan.bytes();
-  for (const Frame& frame : frames) {
-    const std::span<std::byte> raw(result.memory.get() + frame.offset, frame.raw_bytes);
-    decompress(frame.record, frame.bytes, raw);
-    result.bytes[frame.position] = raw;
-  }
+  shards_->guarded([&] {
+    for (const Frame& frame : frames) {
+      const std::span<std::byte> raw(result.memory.get() + frame.offset, frame.raw_bytes);
+      decompress(frame.record, frame.bytes, raw);
+      result.bytes[frame.position] = raw;
+    }
+  });
   return result;
 }
 

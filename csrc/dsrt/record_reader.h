@@ -60,7 +60,8 @@ class RecordReader {
   // Verifies `record` in place where the policy asks for it, and else makes its pages resident.
   void verify_in_place(const Record& record) const;
   // Appends the stored bytes of a compressed record to `frames` and verifies that copy, so that
-  // what is decompressed is what was verified.
+  // what is decompressed is what was verified. A record that needs no check is decompressed from
+  // its map, inside guarded().
   void append_frame(const Record& record, std::vector<std::byte>& frames) const;
 
   // The raw size of a compressed record by its verified frame, believed only within what the

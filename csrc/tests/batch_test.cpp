@@ -51,6 +51,36 @@ void test_a_record_larger_than_a_chunk_is_checked_and_copied_in_pieces() {
   CHECK_THROWS_WITH(again.next(), CorruptError, "record 0 has checksum");
 }
 
+void test_compressed_records_arrive_in_any_selection_of_fields() {
+  const TempDirectory root;
+  const RecordLayout layout({{"image", 1, {3000}}, {"label", 4, {}}, {"id", 8, {}}});
+  std::vector<std::string> records;
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    const std::string record = std::string(3000, static_cast<char>(i)) + bytes_of(i * 3);
+    records.push_back(record + std::string(4, '\0') + bytes_of(std::uint64_t{i} * 5));
+  }
+  const CacheFiles files = TinyCache(root.file("a"), records, 50, true).files();
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < 1000; ++i) rows.push_back(i * 7 % 50);
+  const std::vector<std::vector<std::size_t>> selections = {{0}, {1}, {0, 2}, {2, 0}, {0, 1, 2}};
+  for (const std::vector<std::size_t>& selection : selections) {
+    Bench bench(files, layout, selection, {2, 4, 1 << 24});
+    for (int pass = 0; pass < 2; ++pass) {  // Checked the first time, then straight from the map.
+      bench.submit(rows);
+      const auto batch = bench.next();
+      for (std::size_t k = 0; k < selection.size(); ++k) {
+        const FieldArray& field = batch->fields()[k];
+        const std::size_t offset = layout.place(selection[k]).offset;
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          const std::string& record = records[static_cast<std::size_t>(rows[i])];
+          CHECK(to_text({field.data.get() + i * field.row_bytes, field.row_bytes}) ==
+                record.substr(offset, field.row_bytes));
+        }
+      }
+    }
+  }
+}
+
 // Record i: tokens [i % 4] of value i, grid [i % 3, 2, i % 2] of 1, 2, 3 ..., and the number i.
 const RecordLayout ragged_layout({{"tokens", 2, {ragged}},
                                   {"grid", 1, {ragged, 2, ragged}},
@@ -169,6 +199,7 @@ int main() {
   dsrt::test_a_batch_larger_than_a_slice_is_whole();
   dsrt::test_an_empty_batch_is_a_batch();
   dsrt::test_a_record_larger_than_a_chunk_is_checked_and_copied_in_pieces();
+  dsrt::test_compressed_records_arrive_in_any_selection_of_fields();
   dsrt::test_ragged_fields_are_padded_with_zeros_to_the_longest();
   dsrt::test_axes_are_padded_inside_an_array_too();
   dsrt::test_records_that_do_not_fit_the_layout_are_refused();

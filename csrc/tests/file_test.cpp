@@ -59,6 +59,21 @@ void test_write_at_replaces_and_does_not_append() {
   CHECK_EQ(read_file(directory.file("a")), "HEADdata");
 }
 
+void test_runs_of_any_size_lie_one_after_the_other() {
+  const TempDirectory directory;
+  OutputFile file(directory.file("a"));
+  std::string expected;
+  constexpr std::size_t piece = std::size_t{2} << 20;
+  for (const std::size_t size : {std::size_t{1}, piece - 1, piece, 3 * piece + 5, std::size_t{7}}) {
+    const std::string run(size, static_cast<char>('a' + expected.size() % 23));
+    file.write(bytes_of(run));
+    expected += run;
+  }
+  CHECK_EQ(file.size(), expected.size());
+  file.finish();
+  CHECK(read_file(directory.file("a")) == expected);
+}
+
 void test_an_existing_file_is_never_overwritten() {
   const TempDirectory directory;
   const std::string path = directory.file("a");
@@ -87,7 +102,10 @@ void test_a_failed_write_names_the_file() {
   CHECK_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit limit = {4, before.rlim_max};
   CHECK_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  const SystemError error = system_error_of([&] { file.write(bytes_of("12345678")); });
+  const SystemError error = system_error_of([&] {
+    file.write(bytes_of("12345678"));
+    file.flush();
+  });
   CHECK_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   CHECK_EQ(error.code(), EFBIG);
   CHECK_EQ(error.path(), directory.file("a"));
@@ -157,6 +175,7 @@ void test_a_directory_is_synced_and_a_file_is_not_a_directory() {
 int main() {
   dsrt::test_what_is_written_is_mapped();
   dsrt::test_write_at_replaces_and_does_not_append();
+  dsrt::test_runs_of_any_size_lie_one_after_the_other();
   dsrt::test_an_existing_file_is_never_overwritten();
   dsrt::test_a_moved_file_goes_on_at_the_new_place();
   dsrt::test_a_failed_write_names_the_file();
