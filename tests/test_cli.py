@@ -124,7 +124,24 @@ class TestBuild:
         assert result.code == 1
         assert result.out.startswith("out/good: 2 records")
         assert "bad.parquet: column 'x' is null in row 1" in result.err
+        assert "--payload on the command line" in result.err
         assert not Path("out/bad").exists()
+
+    def test_two_tables_of_one_name_are_refused_before_anything_is_built(self, dsrt) -> None:
+        pl.DataFrame({"x": [1]}).write_csv("t.csv")
+        pl.DataFrame({"x": [1]}).write_parquet("t.parquet")
+        result = dsrt("build", "t.csv", "t.parquet", "--root", "out", "--quiet")
+        assert (result.code, Path("out").exists()) == (2, False)
+        assert "sources 1 and 2 would both be the cache 't' of out" in result.err
+
+    def test_ctrl_c_is_one_line_and_exit_code_130(self, dsrt, monkeypatch) -> None:
+        def interrupted(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("dsrt_lightning.store.build.build_caches", interrupted)
+        pl.DataFrame({"x": [1]}).write_csv("t.csv")
+        result = dsrt("build", "t.csv", "--root", "out", "--quiet")
+        assert (result.code, result.err) == (130, "dsrt build: interrupted\n")
 
     def test_column_that_goes_nowhere_is_told(self, dsrt) -> None:
         pl.DataFrame({"x": [1], "file": [b"1"]}).write_parquet("t.parquet")

@@ -353,6 +353,22 @@ def test_every_mistake_in_a_config_is_reported_at_once_with_its_place(tmp_path, 
     assert "Value error" not in text
 
 
+def test_a_key_that_stands_twice_is_refused_with_both_lines(tmp_path, cache):
+    path = tmp_path / "twice.yaml"
+    path.write_text(f"caches: [{cache}]\ntrain:\n  loader: {{}}\n  loader: {{batch_size: 2}}\n")
+    with pytest.raises(ConfigError, match=f"^{path}: line 4: key 'loader' stands in line 3 already"):
+        DatasetRTDataModule(path)
+
+
+def test_a_stage_or_name_that_does_not_exist_is_refused_with_those_that_do(cfg):
+    data = DatasetRTDataModule(cfg)
+    with pytest.raises(ValueError, match=r"the stage is 'fitt' but must be one of fit, validate, test, predict"):
+        data.setup("fitt")
+    data.setup("fit")
+    with pytest.raises(ConfigError, match=r"'trian' is not set up \(set up: train, val\)"):
+        data.set_sampling("trian", "shuffle")
+
+
 def test_an_unknown_column_is_reported_with_its_place_and_the_columns(cfg):
     cfg["val"]["rules"].append({"keep": "quality > 0"})
     data = DatasetRTDataModule(cfg)

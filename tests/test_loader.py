@@ -318,6 +318,15 @@ def test_rank_without_world_size_is_refused(dataset):
         RTLoader(dataset, batch_size=4, rank=1)
 
 
+def test_arguments_of_another_type_are_refused_by_name(dataset, cache):
+    with pytest.raises(TypeError, match="dataset is a PosixPath but must be an RTDataset"):
+        RTLoader(cache, batch_size=4)
+    with pytest.raises(TypeError, match="batch_size is '4' but must be an integer"):
+        RTLoader(dataset, batch_size="4")
+    with pytest.raises(ValueError, match="seed is -1 but must be in"):
+        open_dataset(cache, seed=-1)
+
+
 @pytest.mark.parametrize("option", ["threads", "prefetch_batches", "prefetch_bytes", "batch_size"])
 def test_numbers_out_of_range_are_refused(dataset, option):
     with pytest.raises(ValueError, match="is 0 but must be at least 1"):

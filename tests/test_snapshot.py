@@ -53,6 +53,13 @@ def prepared(caches: CacheSet, place: Path, rules: Any = RULES, **options: Any) 
     return prepare(caches, rules, where="x.yaml: rules", directory=place, **options)
 
 
+def test_a_place_that_cannot_be_written_is_named_with_the_variable_that_moves_it(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"let DSRT_CACHE_DIR name another folder") as caught:
+        prepare(make_caches(tmp_path, a={"x": [1]}), [], where="x.yaml: rules", directory=tmp_path / "file")
+    assert caught.value.filename == str(tmp_path / "file")
+
+
 def folders(place: Path) -> list[Path]:
     return [path for path in place.iterdir() if path.name != "scratch"]
 

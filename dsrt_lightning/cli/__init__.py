@@ -1,7 +1,7 @@
 """``dsrt``: build, look at, check and repair caches, preview what a config selects, and trace a run.
 
 Only ``build`` and ``repair`` write. Exit codes: 0 done; 1 the data are broken or missing; 2 the command or a config
-is wrong. An error is one line on stderr; ``--traceback`` shows where it came from.
+is wrong; 130 Ctrl-C. An error is one line on stderr; ``--traceback`` shows where it came from.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of a pipe such as `| head` has gone. Python flushes stdout at exit: give it nothing to fail on.
         sys.stdout = None
         return 1
+    except KeyboardInterrupt:
+        if args.traceback:
+            raise
+        print(f"dsrt {args.name_of_command}: interrupted", file=sys.stderr)
+        return 130
     except Exception as error:
         if args.traceback:
             raise

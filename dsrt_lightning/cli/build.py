@@ -72,8 +72,16 @@ def run(args: argparse.Namespace) -> int:
     compression = (
         "none" if args.compression == "none" else Compression(level=args.level, dictionary_bytes=args.dictionary_bytes)
     )
+    sources = [source for text in args.sources for source in open_sources(text, args)]
+    first_with: dict[str, int] = {}
+    for ordinal, source in enumerate(sources):
+        if (first := first_with.setdefault(source.name, ordinal)) != ordinal:
+            raise ConfigError(
+                f"sources {first + 1} and {ordinal + 1} would both be the cache {source.name!r} of {args.root}; "
+                "build one of them with --name, or into another --root"
+            )
     failed = False
-    for source in [source for text in args.sources for source in open_sources(text, args)]:
+    for source in sources:
         for column in getattr(source, "left_out", ()):
             print(f"{source.name}: column {column!r} is left out, name it in --payload to keep it", file=sys.stderr)
         with warnings.catch_warnings():

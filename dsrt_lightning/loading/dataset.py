@@ -199,6 +199,8 @@ def open_dataset(
         ConfigError: The caches differ in codec or schema.
         PickleNotAllowedError: A cache holds pickles and ``allow_pickle`` is False.
     """
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"seed is {seed} but must be in [0, 2^64)")
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     caches = open_caches(listed, verify=verify, allow_pickle=allow_pickle)
     chosen = Sampling.of(sampling if sampling is not None else "weighted", epoch_length=epoch_length)

@@ -81,6 +81,10 @@ class RTLoader:
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
+        if not hasattr(dataset, "view"):
+            raise TypeError(f"dataset is a {type(dataset).__name__} but must be an RTDataset, as open_dataset gives it")
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int):
+            raise TypeError(f"batch_size is {batch_size!r} but must be an integer")
         if workers < 0:
             raise ValueError(f"workers is {workers} but must be at least 0")
         if on_corrupt not in ON_CORRUPT:

@@ -122,11 +122,15 @@ def open_or_make(
     """
     try:
         return SnapshotFiles(directory, place, verify=verify)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         pass
     except CorruptCacheError:
         _discard(directory, place)
-    scratch = ScratchFolder(place)
+    try:
+        scratch = ScratchFolder(place)
+    except OSError as error:
+        text = f"{error.strerror}; snapshots of populations are kept here, let DSRT_CACHE_DIR name another folder"
+        raise OSError(error.errno, text, os.fspath(place)) from error
     try:
         complete(scratch.path, write)
         directory.parent.mkdir(parents=True, exist_ok=True)

@@ -146,7 +146,7 @@ class TableSource:
             row = first_row + int(column.is_null().arg_max() or 0)
             raise EncodeError(
                 f"{self.path}: column {column.name!r} is null in row {row}; a payload has no nulls: "
-                "fill it, or leave the column out of the payload"
+                "fill it, or leave the column out of the payload (`payload=` in Python, --payload on the command line)"
             )
         if self._is_bytes:
             return column.cast(pl.Binary).to_list()

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
 
 from dsrt_lightning.training.datamodule import DatasetRTDataModule
+from dsrt_lightning.training.yaml_file import read_yaml
 
 
 class DatasetRTCLI(LightningCLI):
@@ -52,5 +52,5 @@ def _is_dataset_file(name: str) -> bool:
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content = read_yaml(path)
     return isinstance(content, dict) and "caches" in content and not content.keys() & {"model", "data", "trainer"}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
 from dsrt_lightning.draws.mix import Stop
@@ -17,6 +16,7 @@ from dsrt_lightning.draws.sampling import Sampling
 from dsrt_lightning.errors import ConfigError, RuleError
 from dsrt_lightning.loading.substitution import OnCorrupt
 from dsrt_lightning.population.rules import parse_rules
+from dsrt_lightning.training.yaml_file import read_yaml
 
 SPLITS = ("train", "val", "test", "predict")
 
@@ -203,10 +203,7 @@ def load_config(source: DatasetRTConfig | str | os.PathLike[str] | Mapping[str, 
 
 
 def _read_yaml(path: Path) -> Mapping[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
+    content = read_yaml(path)
     if not isinstance(content, Mapping):
         raise ConfigError(f"{path}: holds a {type(content).__name__} but must hold a mapping with the key 'caches'")
     return content

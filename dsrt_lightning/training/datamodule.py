@@ -95,6 +95,8 @@ class DatasetRTDataModule(pl.LightningDataModule):
             name: ``train``, or ``train.labelled`` for a set.
             sampling: As in YAML. Mode ``quota`` needs the column that the config's sampling named.
         """
+        if name not in self.datasets:
+            raise ConfigError(f"set_sampling: {name!r} is not set up (set up: {', '.join(self.datasets) or 'none'})")
         dataset = self.datasets[name]
         records = dataset.view.records
         self.datasets[name] = RTDataset(
@@ -144,7 +146,10 @@ class DatasetRTDataModule(pl.LightningDataModule):
         self._draws.load_state_dict(state_dict)
 
     def _plans(self, caches: CacheSet, stage: str | None) -> list[LoaderPlan]:
-        wanted = _SPLITS_OF_STAGE.get(stage, SPLITS)
+        if stage not in _SPLITS_OF_STAGE:
+            stages = ", ".join(name for name in _SPLITS_OF_STAGE if name)
+            raise ValueError(f"setup: the stage is {stage!r} but must be one of {stages}, or None for all")
+        wanted = _SPLITS_OF_STAGE[stage]
         if stage is not None and wanted[0] not in self.cfg.splits:
             existing = ", ".join(self.cfg.splits) or "none"
             raise ConfigError(f"{self.cfg.where}: stage {stage!r} needs the split {wanted[0]!r} (splits: {existing})")
