@@ -123,6 +123,11 @@ def test_a_config_may_be_a_mapping_a_path_omegaconf_or_a_config(tmp_path, cfg, k
     assert len(data.datasets["train"]) == 24
 
 
+def test_a_mode_alone_is_a_sampling(cfg):
+    cfg["train"]["sampling"] = "weighted_once"
+    assert DatasetRTDataModule(cfg).cfg.train.sampling.mode == "weighted_once"
+
+
 def test_hyperparameters_are_plain_and_make_the_same_datamodule_again(cfg):
     data = DatasetRTDataModule(cfg)
     again = DatasetRTDataModule(**data.hparams)

@@ -79,6 +79,15 @@ def test_an_unknown_field_is_refused_with_the_choices(dataset):
         RTLoader(dataset, batch_size=4, fields=["imag"])
 
 
+def test_a_stored_field_that_is_named_like_an_id_is_refused_where_the_id_is_asked_for(tmp_path):
+    path = build(tmp_path, "named", [({"x": i, "valid": i, "sample_id": i}, {}) for i in range(6)])
+    dataset = open_dataset(path, sampling="sequential")
+    for options in ({"fields": ["x", "sample_id"]}, {"drop_last": False}):
+        with pytest.raises(ConfigError, match=r"'(sample_id|valid)' is a field of the samples and also"):
+            RTLoader(dataset, batch_size=3, **options)
+    assert next(iter(RTLoader(dataset, batch_size=3)))["sample_id"].tolist() == [0, 1, 2]
+
+
 def test_nested_samples_give_nested_batches(tmp_path):
     path = build(tmp_path, "nested", [({"obs": {"x": np.float32(i)}, "y": i}, {}) for i in range(6)])
     dataset = open_dataset(path, sampling="sequential")

@@ -27,7 +27,7 @@ class FieldSelection:
         names: A sequence gives a tuple in that order, a single name gives that field alone, and None gives a dict
             of all payload fields. A nested field is named ``outer.inner``. ``cache_id`` and ``sample_id`` (int64
             ``[rows]``), ``weight`` (float64 ``[rows]``) and ``valid`` (bool ``[rows]``, False on padding) may be
-            named too, unless the payload has a field of that name.
+            named too, unless the samples have a field of that name, which is refused.
         mask: Add ``valid`` to a dict, for passes whose last batch may be padded.
     """
 
@@ -47,11 +47,17 @@ class FieldSelection:
         return tuple(dict.fromkeys((self.names,) if isinstance(self.names, str) else self.names))
 
     def check(self, available: Sequence[str]) -> None:
-        """Refuse names that neither the payload nor the ids have.
+        """Refuse names that neither the payload nor the ids have, or both.
 
         Raises:
-            ConfigError: With every unknown name and the choices.
+            ConfigError: With every unknown name and the choices, or the names that mean two things.
         """
+        asked = (*self.requested(), *(("valid",) if self.mask and self.names is None else ()))
+        if twice := [name for name in asked if name in ID_FIELDS and name in available]:
+            raise ConfigError(
+                f"fields: {', '.join(map(repr, twice))} is a field of the samples and also what the loader adds; build "
+                "the cache with another name for it, or rename it in a transform"
+            )
         choices = [*_with_parents(available), *ID_FIELDS]
         unknown = [name for name in self.requested() if name not in choices]
         if unknown:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from dsrt_lightning.draws.mix import Stop
 from dsrt_lightning.draws.sampling import Sampling
@@ -23,6 +23,14 @@ SPLITS = ("train", "val", "test", "predict")
 
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _mode_alone(cls, given: Any) -> Any:
+        """Take ``sampling: shuffle`` for ``sampling: {mode: shuffle}``."""
+        if isinstance(given, Mapping) and isinstance(mode := given.get("sampling"), str):
+            return {**given, "sampling": {"mode": mode}}
+        return given
 
 
 class LoaderConfig(_Closed):
