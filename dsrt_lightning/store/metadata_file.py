@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from dsrt_lightning.errors import BuildError
 from dsrt_lightning.store.arrow_file import ArrowFile, read_batches, rewrite
-from dsrt_lightning.store.durable import naming, sync_file
+from dsrt_lightning.store.cache_file import naming
+from dsrt_lightning.store.durable import sync_file
 from dsrt_lightning.store.manifest import RESERVED_COLUMNS, MetadataColumn
 from dsrt_lightning.store.metadata_column import BadValueError, ColumnBuilder
 from dsrt_lightning.store.metadata_schema import GivenColumn

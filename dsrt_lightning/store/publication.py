@@ -17,7 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dsrt_lightning.errors import CacheBusyError
-from dsrt_lightning.store.durable import naming, sync_file
+from dsrt_lightning.store.cache_file import naming
+from dsrt_lightning.store.durable import sync_file
 from dsrt_lightning.store.manifest import BUILDING_SUFFIX
 
 

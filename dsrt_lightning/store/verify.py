@@ -35,9 +35,9 @@ def verify_cache(directory: str | os.PathLike[str], on_progress: Progress = no_p
         yield str(error)
         return
     broken = set()
-    for name, error in broken_files(cache, on_progress):
+    for name, problem in broken_files(cache, on_progress):
         broken.add(name)
-        yield str(error)
+        yield str(problem)
     yield from content_problems(cache, on_progress, broken)
 
 

@@ -16,4 +16,4 @@ def test_private_memory_of_no_process_grows_with_the_population(run_script: Run)
 
 
 def test_little_memory_is_enough_for_what_is_configured_and_less_is_refused_cleanly(run_script: Run) -> None:
-    run_script("low_memory.py", count(fast=12 << 10, full=1 << 10))
+    run_script("low_memory.py", count(fast=12 << 10, full=4 << 10))

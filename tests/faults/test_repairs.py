@@ -11,4 +11,4 @@ from scale import count
 def test_repair_that_dies_or_fails_at_any_system_call_makes_no_file_worse(
     run_script: Callable[..., str], injector: Path
 ) -> None:
-    run_script("repairs.py", count(fast=5, full=300), count(fast=17, full=1), preload=injector)
+    run_script("repairs.py", count(fast=5, full=100), count(fast=17, full=1), preload=injector)
