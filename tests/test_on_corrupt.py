@@ -81,6 +81,18 @@ def test_a_broken_record_is_raised_by_name_where_nothing_else_was_asked_for(data
         list(RTLoader(dataset, batch_size=6, **DELIVERIES[kind]))
 
 
+@pytest.mark.parametrize("kind", DELIVERIES)
+def test_the_batches_before_a_broken_record_arrive(dataset, kind):
+    size = 4
+    num_sound = min(drawn(dataset).index(record) for record in BROKEN) // size
+    assert num_sound > 0
+    batches = iter(RTLoader(dataset, batch_size=size, **DELIVERIES[kind]))
+    for number in range(num_sound):
+        assert next(batches)["id"].tolist() == drawn(dataset)[number * size : (number + 1) * size]
+    with pytest.raises(CorruptCacheError):
+        next(batches)
+
+
 def test_another_word_is_refused_with_the_choices(dataset):
     with pytest.raises(ValueError, match="on_corrupt is 'ignore'; choose raise, skip"):
         RTLoader(dataset, batch_size=6, on_corrupt="ignore")

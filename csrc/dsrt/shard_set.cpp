@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <exception>
+#include <future>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -22,6 +24,9 @@ namespace {
 constexpr std::uint64_t always_checked_bytes = 1024;
 
 constexpr std::size_t bits_per_word = 64;
+
+// Indexes of so much are checked by two threads; less takes no longer than starting one.
+constexpr std::uint64_t shared_index_bytes = std::uint64_t{4} << 20;
 
 std::string hex(std::uint32_t value) {
   char text[11];
@@ -72,11 +77,11 @@ ShardSet::Cache::Cache(CacheFiles description, Verify verify)
 
 ShardSet::ShardSet(std::vector<CacheFiles> caches, Verify verify) : verify_(verify) {
   ensure_map_guard();
+  open(std::move(caches));
   bases_.push_back(0);
   std::uint64_t stored_bytes = 0;
-  for (CacheFiles& files : caches) {
-    caches_.push_back(std::make_unique<const Cache>(std::move(files), verify));
-    const CacheFiles& opened = caches_.back()->files;
+  for (const std::unique_ptr<const Cache>& cache : caches_) {
+    const CacheFiles& opened = cache->files;
     bases_.push_back(bases_.back() + static_cast<std::int64_t>(opened.num_records));
     for (const ShardFile& shard : opened.shards) stored_bytes += shard.bytes;
     has_compressed_ |= opened.compressed;
@@ -89,6 +94,32 @@ ShardSet::ShardSet(std::vector<CacheFiles> caches, Verify verify) : verify_(veri
     const std::size_t words = records / bits_per_word + 1;
     verified_.reset(static_cast<std::uint64_t*>(std::calloc(words, sizeof(std::uint64_t))));
     if (!verified_) throw std::bad_alloc();
+  }
+}
+
+void ShardSet::open(std::vector<CacheFiles> caches) {
+  caches_.resize(caches.size());
+  std::vector<std::exception_ptr> errors(caches.size());
+  std::atomic<std::size_t> next = 0;
+  const auto open_some = [&] {
+    for (std::size_t i = next++; i < caches.size(); i = next++) {
+      try {
+        caches_[i] = std::make_unique<const Cache>(std::move(caches[i]), verify_);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  };
+  std::uint64_t index_bytes = 0;
+  for (const CacheFiles& files : caches) index_bytes += files.index_bytes;
+  std::future<void> other;  // Checking the indexes is all that takes time.
+  if (caches.size() > 1 && verify_ != Verify::never && index_bytes >= shared_index_bytes) {
+    other = std::async(std::launch::async, open_some);
+  }
+  open_some();
+  if (other.valid()) other.get();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
   }
 }
 

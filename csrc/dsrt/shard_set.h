@@ -119,6 +119,7 @@ class ShardSet {
     void operator()(void* memory) const { std::free(memory); }
   };
 
+  void open(std::vector<CacheFiles> caches);
   std::size_t row_of(const Record& record) const;
   [[noreturn]] void throw_fault(std::uintptr_t address) const;
   std::string record_at(std::size_t cache, std::uint32_t shard, std::uint64_t offset) const;

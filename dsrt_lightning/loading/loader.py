@@ -12,7 +12,7 @@ from dsrt_lightning.loading.assemble import ArrayAssembler, BatchTransform, Samp
 from dsrt_lightning.loading.delivery import Delivery, NativeDelivery, ReadAhead, ThreadDelivery
 from dsrt_lightning.loading.device import DevicePrefetcher, checked_device
 from dsrt_lightning.loading.fields import FieldSelection
-from dsrt_lightning.loading.processes import ProcessDelivery
+from dsrt_lightning.loading.processes import ProcessDelivery, batches_per_message
 from dsrt_lightning.loading.requests import requests_from
 from dsrt_lightning.loading.stats import LoaderStats, Meter
 from dsrt_lightning.loading.substitution import ON_CORRUPT, Assembler, OnCorrupt, SkippingAssembler, Substitution
@@ -180,7 +180,6 @@ class RTLoader:
     def _make_delivery(self) -> Delivery:
         records = self._view.records
         codec = records.caches.codec
-        batch_bytes = self.batch_size * max(cache.manifest.max_record_bytes for cache in records.caches.caches)
         if self._transform is None and isinstance(codec, ArraysCodec):
             arrays = ArrayAssembler(records, codec, self._selection, self._batch_transform)
             skipping = self._skipping(arrays)
@@ -188,12 +187,16 @@ class RTLoader:
                 return NativeDelivery(
                     records, codec, self._selection, self._batch_transform, self._read_ahead, skipping
                 )
-            return ProcessDelivery(skipping or arrays, self._workers, self._read_ahead, batch_bytes)
+            record_bytes = max(cache.manifest.max_record_bytes for cache in records.caches.caches)
+            at_once = (
+                batches_per_message(self.batch_size * record_bytes) if self._batch_transform.function is None else 1
+            )
+            return ProcessDelivery(skipping or arrays, self._workers, self._read_ahead, at_once)
         samples = SampleAssembler(records, self._transform, self._selection, self._batch_transform)
         assembler = self._skipping(samples) or samples
         if self._workers == 0:
             return ThreadDelivery(assembler, self._read_ahead)
-        return ProcessDelivery(assembler, self._workers, self._read_ahead, batch_bytes)
+        return ProcessDelivery(assembler, self._workers, self._read_ahead)
 
     def _skipping(self, assembler: Assembler) -> SkippingAssembler | None:
         if self._on_corrupt == "raise":

@@ -17,7 +17,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch._utils import ExceptionWrapper
+from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
 
 from dsrt_lightning.loading.delivery import ReadAhead
 from dsrt_lightning.loading.shared_slots import SlotReader, SlotWriter
@@ -39,6 +40,11 @@ _MESSAGE_BYTES = 1 << 20
 _MAX_MESSAGE_BATCHES = 8
 
 
+def batches_per_message(batch_bytes: int) -> int:
+    """Return how many batches of so many bytes cross together, where making one takes no Python."""
+    return min(_MAX_MESSAGE_BATCHES, max(1, _MESSAGE_BYTES // max(1, batch_bytes)))
+
+
 class _Assembled(Dataset[Any]):
     """A dataset whose index is the number of a pass with some requests, and whose item is their batches in slots."""
 
@@ -48,11 +54,16 @@ class _Assembled(Dataset[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         pass_, requests = index
-        return [self._sent(request, pass_) for request in requests]
-
-    def _sent(self, request: BatchRequest, pass_: int) -> Any:
-        self._slots.begin(pass_)
-        return self._slots.send(self._assembler(request, self._slots.lend))
+        messages: list[Any] = []
+        for request in requests:
+            try:
+                self._slots.begin(pass_)
+                messages.append(self._slots.send(self._assembler(request, self._slots.lend)))
+            except Exception:  # It surfaces where its batch would have, after those before it.
+                worker = get_worker_info()
+                where = f"in DataLoader worker process {worker.id}" if worker else "in this process"
+                return [*messages, ExceptionWrapper(where=where)]  # type: ignore[no-untyped-call]
+        return messages
 
 
 class _Pending(Sampler[Any]):
@@ -100,17 +111,16 @@ class ProcessDelivery:
     Args:
         assembler: Called in the workers with a request and with what lends memory for its batch.
         workers: ``>= 1``.
-        read_ahead: Of batches. At least one message a worker is ahead, and small batches share a message.
-        batch_bytes: What a batch takes at most, about.
+        read_ahead: Of batches; at least one message a worker is ahead.
+        at_once: Batches in a message, ``>= 1``.
     """
 
-    def __init__(self, assembler: Assembler, workers: int, read_ahead: ReadAhead, batch_bytes: int) -> None:
+    def __init__(self, assembler: Assembler, workers: int, read_ahead: ReadAhead, at_once: int = 1) -> None:
         # Forking a process with threads can hang it. A fork server has none, and loads torch once for all workers.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["torch", "dsrt_lightning.loading.processes"])
         # Made before the workers, it holds their sockets too, and is removed even if one of them is killed.
         multiprocessing.util.get_temp_dir()
-        at_once = min(_MAX_MESSAGE_BATCHES, max(1, _MESSAGE_BYTES // max(1, batch_bytes)))
         self._pending = _Pending(at_once)
         self._read = SlotReader()
         prefetch_factor = max(1, -(-read_ahead.batches // workers))
@@ -138,6 +148,8 @@ class ProcessDelivery:
         try:
             for messages in self._loader:
                 for message in messages:
+                    if isinstance(message, ExceptionWrapper):
+                        message.reraise()  # type: ignore[no-untyped-call]
                     yield self._read(message)
         except (ConnectionError, EOFError) as error:  # It died while it handed over a batch.
             self._start_anew()
