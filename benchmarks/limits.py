@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import mmap
+import os
 import pickle
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +91,50 @@ class Gather:
         import torch
 
         return torch.index_select(self._table, 0, torch.from_numpy(rows), out=self._batch[: len(rows)])
+
+
+class Ring:
+    """Two forked processes fill slots of shared memory in turn; a byte crosses a pipe for each."""
+
+    PROCESSES = 2
+    SLOTS = 3  # each
+
+    def __init__(self, shape: tuple[int, ...], dtype: type) -> None:
+        """Make slots for batches of that shape."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        self._memory = mmap.mmap(-1, size * self.PROCESSES * self.SLOTS)
+        slots = np.frombuffer(self._memory, dtype).reshape(self.PROCESSES, self.SLOTS, *shape)
+        self._slots = [list(slots[process]) for process in range(self.PROCESSES)]
+
+    def __call__(self, batches: Sequence[Any], fill: Callable[[Any, NDArray[Any]], int]) -> Iterator[NDArray[Any]]:
+        """Yield the slot of each of ``batches``, which ``fill`` filled to the rows that it returns, until the next."""
+        pipes = [(os.pipe(), os.pipe()) for _ in range(self.PROCESSES)]
+        children = [self._fork(process, pipes[process], batches, fill) for process in range(self.PROCESSES)]
+        try:
+            for number in range(len(batches)):
+                process, turn = number % self.PROCESSES, number // self.PROCESSES
+                (filled, _), (_, freed) = pipes[process]
+                rows = int.from_bytes(os.read(filled, 8), "little")
+                yield self._slots[process][turn % self.SLOTS][:rows]
+                os.write(freed, b"1")
+        finally:
+            for child in children:
+                os.waitpid(child, 0)
+            for descriptor in (end for both in pipes for pipe in both for end in pipe):
+                os.close(descriptor)
+
+    def _fork(self, process: int, pipes: Any, batches: Sequence[Any], fill: Callable[[Any, NDArray[Any]], int]) -> int:
+        child = os.fork()
+        if child:
+            return child
+        (_, filled), (freed, _) = pipes
+        status = 1
+        try:
+            for turn, batch in enumerate(batches[process :: self.PROCESSES]):
+                if turn >= self.SLOTS:
+                    os.read(freed, 1)
+                rows = fill(batch, self._slots[process][turn % self.SLOTS])
+                os.write(filled, rows.to_bytes(8, "little"))
+            status = 0
+        finally:
+            os._exit(status)

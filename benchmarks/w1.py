@@ -98,6 +98,21 @@ def _limit_views(data: Data, store: Path) -> Measures:
     return _timed(data, passed, _one)
 
 
+def _limit_two_processes(data: Data, store: Path) -> Measures:
+    records, ends = limits.mapped(store / "records"), np.load(store / "ends.npy").tolist()
+    half = data.size.images // 2
+    ring = limits.Ring((data.size.image_batch,), np.int64)
+
+    def fill(rows: list[int], numbers: Any) -> int:
+        for i, row in enumerate(rows):
+            numbers[i] = check_sample(pickle.loads(records[ends[row] : ends[row + 1]]), row % half, data.size.images)
+        return len(rows)
+
+    drawn = weighted_rows(data.size.images, data.size.images)
+    batches = [rows.tolist() for rows in batched(drawn, data.size.image_batch)]
+    return _timed(data, lambda: ring(batches, fill), len)
+
+
 CASES = {
     "ours_native_bytes": _ours_native("bytes"),
     "ours_native_in_band": _ours_native("in_band"),
@@ -112,6 +127,7 @@ CASES = {
     "datasetrt_1_process": _datasetrt_loader(1),
     "datasetrt_2_processes": _datasetrt_loader(2),
     "limit_pickle": Case("limit", limits.pickle_store, _limit_pickle),
+    "limit_pickle_2": Case("limit", limits.pickle_store, _limit_two_processes),
     "limit_views": Case("limit", limits.view_store, _limit_views),
 }
 
@@ -138,5 +154,11 @@ ROWS = [
     _row("first pass, pickled, vs 2 processes", "ours_loader_in_band.first", "datasetrt_2_processes.first", None, 6),
     _row("first pass, views, vs 1 process", "ours_loader_pickle.first", "datasetrt_1_process.first", None, 14),
     _row("first pass, views, vs 2 processes", "ours_loader_pickle.first", "datasetrt_2_processes.first", None, 14),
-    _row("two processes, pickled", "ours_processes_in_band.steady", "datasetrt_2_processes.steady", None, 3.3),
+    _row(
+        "two processes, pickled",
+        "ours_processes_in_band.steady",
+        "datasetrt_2_processes.steady",
+        "limit_pickle_2.steady",
+        3.3,
+    ),
 ]

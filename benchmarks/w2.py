@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from benchmarks import datasetrt, limits, ours
 from benchmarks.case import Case, Measures, Row, time_passes
 from benchmarks.data import IMAGE, IMAGE_BYTES, Data, batched, check_images, weighted_rows
@@ -67,6 +69,22 @@ def _gather(threads: int) -> Case:
     return Case("limit", limits.image_rows, run)
 
 
+def _ring(data: Data, store: Path) -> Measures:
+    table = limits.image_table(store)
+    ring = limits.Ring((data.size.image_batch, table.shape[1]), np.int64)
+    batches = list(batched(weighted_rows(data.size.images, data.size.images), data.size.image_batch))
+
+    def fill(rows: Any, slot: Any) -> int:
+        np.take(table, rows, 0, out=slot[: len(rows)], mode="clip")
+        return len(rows)
+
+    def passed() -> Iterator[Any]:
+        for rows, slot in zip(batches, ring(batches, fill), strict=True):
+            yield slot.view(np.uint8).reshape(-1, *IMAGE), None, rows
+
+    return _timed(data, passed)
+
+
 CASES = {
     "ours_loader": _ours(0),
     "ours_processes": _ours(2),
@@ -74,6 +92,7 @@ CASES = {
     "datasetrt_2_processes": _datasetrt(2),
     "limit_gather": _gather(1),
     "limit_gather_2": _gather(2),
+    "limit_ring": Case("limit", limits.image_rows, _ring),
 }
 
 
@@ -81,11 +100,11 @@ def _mib(data: Data) -> float:
     return data.size.images * IMAGE_BYTES / 2**20
 
 
-def _row(name: str, ours: str, base: str, target: float) -> Row:
-    return Row(f"W2 {name}", ours, base, "limit_gather_2.steady", target, _mib, "MiB/s")
+def _row(name: str, ours: str, base: str, limit: str, target: float) -> Row:
+    return Row(f"W2 {name}", f"{ours}.steady", f"{base}.steady", f"{limit}.steady", target, _mib, "MiB/s")
 
 
 ROWS = [
-    _row("collated tensors", "ours_loader.steady", "datasetrt_loader.steady", 10),
-    _row("two processes", "ours_processes.steady", "datasetrt_2_processes.steady", 9),
+    _row("collated tensors", "ours_loader", "datasetrt_loader", "limit_gather_2", 10),
+    _row("two processes", "ours_processes", "datasetrt_2_processes", "limit_ring", 9),
 ]

@@ -55,12 +55,26 @@ def _gather(data: Data, store: Path) -> Measures:
     return _timed(data, passed)
 
 
+def _ring(data: Data, store: Path) -> Measures:
+    table = limits.token_table(store)
+    ring = limits.Ring((data.size.token_batch, TOKENS), np.int32)
+    drawn = weighted_rows(data.size.token_records, data.size.token_draws)
+    batches = list(batched(drawn, data.size.token_batch))
+
+    def fill(rows: Any, slot: Any) -> int:
+        np.take(table, rows, 0, out=slot[: len(rows)], mode="clip")
+        return len(rows)
+
+    return _timed(data, lambda: ring(batches, fill))
+
+
 CASES = {
     "ours_loader": _ours(0),
     "ours_processes": _ours(2),
     "datasetrt_loader": _datasetrt(0),
     "datasetrt_2_processes": _datasetrt(2),
     "limit_gather": Case("limit", limits.token_rows, _gather),
+    "limit_ring": Case("limit", limits.token_rows, _ring),
 }
 
 
@@ -68,11 +82,11 @@ def _draws(data: Data) -> float:
     return data.size.token_draws
 
 
-def _row(name: str, ours: str, base: str, target: float) -> Row:
-    return Row(f"W3 {name}", ours, base, "limit_gather.steady", target, _draws, "samples/s")
+def _row(name: str, ours: str, base: str, limit: str, target: float) -> Row:
+    return Row(f"W3 {name}", f"{ours}.steady", f"{base}.steady", f"{limit}.steady", target, _draws, "samples/s")
 
 
 ROWS = [
-    _row("collated tensors", "ours_loader.steady", "datasetrt_loader.steady", 150),
-    _row("two processes", "ours_processes.steady", "datasetrt_2_processes.steady", 30),
+    _row("collated tensors", "ours_loader", "datasetrt_loader", "limit_gather", 150),
+    _row("two processes", "ours_processes", "datasetrt_2_processes", "limit_ring", 30),
 ]

@@ -30,6 +30,7 @@ def _ours(data: Data, store: Path) -> Measures:
 
     from dsrt_lightning.draws.sampling import Sampling
     from dsrt_lightning.loading.dataset import RTDataset
+    from dsrt_lightning.population import rules  # noqa: F401  Else imported when the first rule is read.
     from dsrt_lightning.population.snapshot import prepare
     from dsrt_lightning.store.cache_set import open_caches
 
