@@ -24,6 +24,7 @@ from safe_loading import SAFELY
 
 from dsrt_lightning import CacheInput, DatasetRTDataModule, build_caches
 from dsrt_lightning.draws.batch_plan import BatchPlan
+from dsrt_lightning.draws.sampling import Sampling
 
 MODES: tuple[dict[str, Any], ...] = (
     {"mode": "sequential"},
@@ -207,11 +208,12 @@ class _OneOfRanks(SingleDeviceStrategy):
 
 def datamodule(scenario: Scenario, cache: Path, ranks: int = 1) -> DatasetRTDataModule:
     """Return the scenario's datamodule over :func:`build_numbers`' cache."""
+    weighs = Sampling.of(scenario.sampling).uses_weights
     return DatasetRTDataModule(
         {
             "caches": [str(cache)],
             "seed": 11,
-            "rules": [{"head": scenario.size}, {"weight": {"expr": "score"}}],
+            "rules": [{"head": scenario.size}, *([{"weight": {"expr": "score"}}] if weighs else [])],
             "train": {
                 "sampling": scenario.sampling,
                 "loader": {"batch_size": scenario.batch_size // ranks, "workers": scenario.workers},
