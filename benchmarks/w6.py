@@ -27,10 +27,11 @@ def _first(sample: Callable[[], Any]) -> Measures:
 
 def _ours(data: Data, store: Path) -> Measures:
     import polars  # noqa: F401
+    import yaml  # noqa: F401  As the rules below, else imported when it is first needed.
 
     from dsrt_lightning.draws.sampling import Sampling
     from dsrt_lightning.loading.dataset import RTDataset
-    from dsrt_lightning.population import rules  # noqa: F401  Else imported when the first rule is read.
+    from dsrt_lightning.population import metadata, rules  # noqa: F401
     from dsrt_lightning.population.snapshot import prepare
     from dsrt_lightning.store.cache_set import open_caches
 

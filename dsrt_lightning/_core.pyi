@@ -379,6 +379,9 @@ class BatchReader(Reader):
             RuntimeError: The process was forked since the reader was made.
         """
 
+def split_pickle_record(record: memoryview) -> tuple[memoryview, list[memoryview]] | None:
+    """Return the pickle and the buffers of a record of codec ``pickle``, or None if its lengths do not add up."""
+
 class BatchGatherer:
     """Gathers batches as `BatchReader` does, on the calling thread and into memory that the caller provides."""
 

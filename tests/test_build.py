@@ -468,7 +468,9 @@ def test_progress_off_prints_nothing(tmp_path: Path) -> None:
 def test_second_builder_of_a_name_is_told_and_does_not_read_its_source(tmp_path: Path) -> None:
     with locked(tmp_path / "s"):
         (result,) = build(Unreadable("s"), tmp_path)
-        with pytest.raises(CacheBusyError, match=f"^{tmp_path}/s: process {os.getpid()} is building or repairing it; wait for it"):
+        with pytest.raises(
+            CacheBusyError, match=f"^{tmp_path}/s: process {os.getpid()} is building or repairing it; wait for it"
+        ):
             result.unwrap()
     assert isinstance(build(Items("s", inputs()), tmp_path)[0], CacheBuilt)
 

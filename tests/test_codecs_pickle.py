@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import re
 import struct
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dsrt_lightning._core import split_pickle_record
 from dsrt_lightning.errors import CorruptCacheError, DecodeError, EncodeError
-from dsrt_lightning.store.codecs.pickle_codec import PickleCodec
+from dsrt_lightning.store.codecs.pickle_codec import PickleCodec, split_record
 
 
 def encode(sample: object) -> bytes:
@@ -106,3 +108,24 @@ def test_record_that_does_not_unpickle_says_why() -> None:
     with pytest.raises(DecodeError, match="the record does not unpickle: UnpicklingError") as caught:
         decode(record)
     assert isinstance(caught.value.__cause__, pickle.UnpicklingError)
+
+
+def test_the_core_splits_records_as_python_does_and_refuses_the_same():
+    chooser = random.Random(0)
+    sample = {"a": np.arange(30), "b": [np.ones(3, np.float32), "text"], "empty": np.empty(0)}
+    record = b"".join(bytes(part) for part in PickleCodec().encode(sample))
+    num_refused = 0
+    for _ in range(2000):
+        changed = bytearray(record[: chooser.choice([len(record), chooser.randrange(len(record) + 1)])])
+        for _ in range(chooser.randrange(3)):
+            if changed:
+                changed[chooser.randrange(min(64, len(changed)))] = chooser.choice([0, 1, 2, 16, 255])
+        found = split_pickle_record(memoryview(bytes(changed)))
+        try:
+            stream, buffers = split_record(memoryview(bytes(changed)))
+        except DecodeError:
+            assert found is None
+            num_refused += 1
+        else:
+            assert found == (stream, buffers)
+    assert 0 < num_refused < 2000

@@ -52,7 +52,7 @@ def build_caches(
     metadata_schema: Mapping[str, PolarsDataType] | None = None,
     progress: bool = True,
     threads: int = 2,
-    max_pending_bytes: int = 64 << 20,
+    max_pending_bytes: int = 16 << 20,
 ) -> list[BuildResult]:
     """Build the cache ``root/<name>`` of each source, and return what became of each, in order.
 

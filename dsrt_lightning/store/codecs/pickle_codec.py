@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dsrt_lightning._core import split_pickle_record
 from dsrt_lightning.errors import CorruptCacheError, DecodeError, EncodeError
 from dsrt_lightning.store.codecs.base import JSON, Buffer, Codec
 
@@ -67,7 +68,7 @@ class PickleCodec(Codec):
 
     def decode(self, record: memoryview) -> Any:
         """Return the object; runs the record's code."""
-        stream, buffers = split_record(record)
+        stream, buffers = split_pickle_record(record) or split_record(record)
         try:
             return pickle.loads(stream, buffers=buffers)
         except Exception as error:  # The record's code may raise anything.
@@ -100,7 +101,10 @@ class PickleCodec(Codec):
 
 
 def split_record(record: memoryview) -> tuple[memoryview, list[memoryview]]:
-    """Return the pickle and the buffers; every length is checked against the record before it is used."""
+    """Return the pickle and the buffers as the core does, or tell what is wrong.
+
+    Every length is checked against the record before it is used.
+    """
     if len(record) < _HEADER.size:
         raise DecodeError(f"the record has {len(record)} bytes but a pickle record's header has {_HEADER.size}")
     num_buffers, stream_bytes = _HEADER.unpack_from(record)
