@@ -5,7 +5,7 @@
 # make test-oldest  the Lightning tests on the oldest supported versions, in an environment of their own
 # make bench  the table of docs/performance.md: an hour and 12 GB in BENCH_DATA; leave the machine alone meanwhile
 # make sweep, make growth, make cold  its other tables, and the pictures: minutes each, 2, 11 and 8 GB
-# make faults, make sanitize, make fuzz-native  what docs/reliability.md counts: a quarter of an hour, then as long as SECONDS says
+# make faults, make sanitize, make fuzz-native  what docs/reliability.md counts: ten minutes, then as long as SECONDS says
 # make soak MINUTES=n  one cache, random faults, kills and resumes for n minutes; each sample is compared with a model
 # make clean  removes everything that make made
 #
@@ -128,7 +128,7 @@ cold: core
 
 # --- Faults: the counts of docs/reliability.md ---
 
-# A quarter of an hour: what is killed, fails, is flipped, vanishes, forks and is abandoned.
+# Ten minutes on two idle cores: what is killed, fails, is flipped, vanishes, forks and is abandoned.
 faults: core
 	DSRT_FAULTS=full $(BIN)/python -m pytest tests/faults -v
 
