@@ -15,7 +15,7 @@ from resume_law import assert_resumes_exactly
 from resume_scenarios import MODES
 
 from dsrt_lightning import RTLoader, open_dataset
-from dsrt_lightning.errors import ConfigError, StateMismatchError
+from dsrt_lightning.errors import CacheNotFoundError, ConfigError, StateMismatchError
 
 
 @pytest.fixture(scope="module")
@@ -340,3 +340,12 @@ def test_arguments_of_another_type_are_refused_by_name(dataset, cache):
 def test_numbers_out_of_range_are_refused(dataset, option):
     with pytest.raises(ValueError, match="is 0 but must be at least 1"):
         RTLoader(dataset, **{"batch_size": 4, option: 0})
+
+
+@pytest.mark.parametrize("transform", [None, fail_on], ids=["arrays", "samples"])
+def test_a_cache_that_is_gone_when_workers_start_is_the_error_of_their_first_batch(tmp_path, transform):
+    cache = numbers(tmp_path)
+    loader = RTLoader(open_dataset(cache), batch_size=4, workers=1, transform=transform)
+    (cache / "manifest.json").unlink()
+    with pytest.raises(CacheNotFoundError, match=r"manifest\.json"):
+        next(iter(loader))

@@ -11,11 +11,13 @@ import multiprocessing
 import multiprocessing.connection
 import multiprocessing.util
 import os
+import pickle
 import shutil
 import threading
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any, cast
 
 from torch._utils import ExceptionWrapper
 from torch.utils.data import DataLoader, Dataset, Sampler, get_worker_info
@@ -49,8 +51,15 @@ class _Assembled(Dataset[Any]):
     """A dataset whose index is the number of a pass with some requests, and whose item is their batches in slots."""
 
     def __init__(self, assembler: Assembler, num_slots: int) -> None:
-        self._assembler = assembler
+        self._assembler: Assembler | None = assembler
+        self._packed = b""
         self._slots = SlotWriter(num_slots)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Unpacked at the first batch, so that what fails then, as a cache that was removed, is its error: a worker
+        # that fails before that dies without a word to the consumer.
+        packed = bytes(ForkingPickler.dumps(self._assembler))
+        return {**self.__dict__, "_assembler": None, "_packed": packed}
 
     def __getitem__(self, index: Any) -> Any:
         pass_, requests = index
@@ -58,6 +67,8 @@ class _Assembled(Dataset[Any]):
         for request in requests:
             try:
                 self._slots.begin(pass_)
+                if self._assembler is None:
+                    self._assembler = cast("Assembler", pickle.loads(self._packed))
                 messages.append(self._slots.send(self._assembler(request, self._slots.lend)))
             except Exception:  # It surfaces where its batch would have, after those before it.
                 worker = get_worker_info()
