@@ -15,9 +15,9 @@ namespace dsrt {
 // A new file, appended to, then made durable. Destroying it unfinished closes and leaves the file.
 //
 // It is written in pieces of 2 MiB at multiples of 2 MiB: file systems with large folios then keep
-// it in huge pages, and whoever maps it soon after misses the TLB far less (three times as many
-// small records a second). The disk begins with each piece at once, so that little is left to
-// fsync.
+// it in huge pages, and whoever maps it soon after misses the TLB less
+// (docs/decisions/pieces-of-2-mib.md). The disk begins with each piece at once, so that little is
+// left to fsync.
 class OutputFile {
  public:
   // Creates `path`, which must not exist.
