@@ -306,6 +306,23 @@ class RecordLayout:
     def record_bytes(self) -> int | None:
         """Bytes of every record; None if an axis is ragged."""
 
+class BufferPool:
+    """Blocks of memory that batches are gathered into, and that come back when their last array is dropped.
+
+    Several readers may take from one, one after the other or at once. A forked child's blocks are freed, not kept.
+    """
+
+    def __init__(self, max_free_bytes: int) -> None:
+        """Make an empty pool.
+
+        Args:
+            max_free_bytes: That lie idle at most; the block that came back last is always kept.
+        """
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes that lie idle."""
+
 class Reader:
     """Ordered, bounded read-ahead of whole batches on native threads.
 
@@ -352,6 +369,7 @@ class BatchReader(Reader):
         threads: int,
         max_batches: int,
         max_bytes: int,
+        pool: BufferPool | None = None,
     ) -> None:
         """Start the threads.
 
@@ -360,7 +378,8 @@ class BatchReader(Reader):
             fields: Which fields to deliver, and in which order, by their numbers in ``layout``.
             max_batches: That may be pending.
             max_bytes: A batch is begun only while all that wait, with it, stay within this, or when it is
-                the next to be taken. As much memory is kept at most for batches to come.
+                the next to be taken.
+            pool: Where the batches' memory comes from and returns to; None makes one that keeps ``max_bytes``.
 
         Raises:
             ValueError: A number is not positive, or there is no such field.

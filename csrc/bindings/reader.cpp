@@ -45,9 +45,10 @@ RecordLayout to_layout(const std::vector<FieldTuple>& tuples) {
 // What both readers share: rows in, finished batches out.
 class Reader {
  public:
-  Reader(const RecordAccess& access, const ReaderOptions& options)
+  Reader(const RecordAccess& access, const ReaderOptions& options,
+         std::shared_ptr<BufferPool> pool = nullptr)
       : shards_(access.shards()),
-        pool_(BufferPool::create(options.max_bytes)),
+        pool_(pool ? std::move(pool) : BufferPool::create(options.max_bytes)),
         reader_(shards_, options) {}
   virtual ~Reader() = default;
 
@@ -108,8 +109,9 @@ py::list to_fields(const ArrayBatch& batch) {
 class BatchReader : public Reader {
  public:
   BatchReader(const RecordAccess& access, const RecordLayout& layout,
-              std::vector<std::size_t> fields, const ReaderOptions& options)
-      : Reader(access, options),
+              std::vector<std::size_t> fields, const ReaderOptions& options,
+              std::shared_ptr<BufferPool> pool)
+      : Reader(access, options, std::move(pool)),
         plan_(std::make_shared<const GatherPlan>(shards_, layout, std::move(fields), pool_)) {}
 
   py::list next_fields() {
@@ -214,6 +216,10 @@ void register_reader(py::module_& module) {
                                return layout.record_bytes();
                              });
 
+  py::class_<BufferPool, std::shared_ptr<BufferPool>>(module, "BufferPool")
+      .def(py::init(&BufferPool::create), py::arg("max_free_bytes"))
+      .def_property_readonly("free_bytes", &BufferPool::free_bytes);
+
   py::class_<Reader>(module, "Reader")
       .def("submit", &Reader::submit, py::arg("rows").noconvert())
       .def_property_readonly("pending",
@@ -225,12 +231,14 @@ void register_reader(py::module_& module) {
   py::class_<BatchReader, Reader>(module, "BatchReader")
       .def(py::init([](const RecordAccess& shards, const RecordLayout& layout,
                        std::vector<std::size_t> fields, int threads, std::size_t max_batches,
-                       std::uint64_t max_bytes) {
+                       std::uint64_t max_bytes, std::shared_ptr<BufferPool> pool) {
              return std::make_unique<BatchReader>(shards, layout, std::move(fields),
-                                                  ReaderOptions{threads, max_batches, max_bytes});
+                                                  ReaderOptions{threads, max_batches, max_bytes},
+                                                  std::move(pool));
            }),
            py::arg("shards"), py::arg("layout"), py::arg("fields"), py::kw_only(),
-           py::arg("threads"), py::arg("max_batches"), py::arg("max_bytes"))
+           py::arg("threads"), py::arg("max_batches"), py::arg("max_bytes"),
+           py::arg("pool") = py::none())
       .def("next", &BatchReader::next_fields);
 
   py::class_<BatchGatherer>(module, "BatchGatherer")

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "dsrt/copy_ahead.h"
 #include "dsrt/crc32c.h"
 #include "dsrt/error.h"
 
@@ -81,7 +82,7 @@ void FixedBatch::check_size(const ShardSet& shards, const Record& record,
 void FixedBatch::scatter(const std::byte* record, std::size_t row, std::size_t first) const {
   for (std::size_t i = first; i < columns_.size(); ++i) {
     const Column& column = columns_[i];
-    std::memcpy(column.row(row), record + column.begin, column.end - column.begin);
+    copy_ahead(column.row(row), record + column.begin, column.end - column.begin);
   }
 }
 

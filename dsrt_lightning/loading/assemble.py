@@ -102,6 +102,7 @@ class SampleAssembler:
                 path = _path_of(self.records, sample.cache_id)
                 _explain(error, self.transform, f"{path}: record {sample.sample_id}")
                 raise
+            del sample  # Its memory is for the next one.
         return transformed
 
 

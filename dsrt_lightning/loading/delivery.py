@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dsrt_lightning._core import BatchReader
+from dsrt_lightning._core import BatchReader, BufferPool
 from dsrt_lightning.errors import CorruptCacheError
 from dsrt_lightning.loading.assemble import ArrayFormat, BatchTransform
 from dsrt_lightning.loading.stats import Cost, Made, num_bytes
@@ -66,6 +66,7 @@ class NativeDelivery:
         self._read_ahead = read_ahead
         self._skipping = skipping
         self._format = ArrayFormat(codec.fields, selection)
+        self._pool: BufferPool | None = None
 
     def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Made]:
         """Yield the batches of ``requests``; the threads end with the iterator."""
@@ -94,6 +95,7 @@ class NativeDelivery:
                     read_ns = stats["read_ns"]
                     del gathered  # Its memory is the consumer's alone.
                 yield made
+                del made  # Its memory is the consumer's alone.
         finally:
             reader.close()
 
@@ -106,8 +108,13 @@ class NativeDelivery:
             request.num_valid, num_bytes(batch), read_ns / 1e9, decode_s, finished_ns / 1e9, request.skipped
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_pool": None}
+
     def _reader(self) -> BatchReader:
         ahead = self._read_ahead
+        if self._pool is None:  # It outlives a pass: new memory costs more than to fill it.
+            self._pool = BufferPool(ahead.bytes)
         return BatchReader(
             self._records.caches.shards,
             self._codec.layout(),
@@ -115,6 +122,7 @@ class NativeDelivery:
             threads=ahead.threads,
             max_batches=ahead.batches,
             max_bytes=ahead.bytes,
+            pool=self._pool,
         )
 
 
@@ -140,6 +148,7 @@ class ThreadDelivery:
                 # The size of the next batches is not known before they are read; the last one stands for them.
                 batch_bytes = made[1].bytes
                 yield made
+                del made
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 

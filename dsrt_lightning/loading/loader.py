@@ -159,6 +159,7 @@ class RTLoader:
                 )
             cursor.advance()
             yield batch
+            del batch  # Its memory is the consumer's alone.
 
     def _rebind_if_population_changed(self) -> None:
         if self._view is not self._dataset.view:
@@ -222,3 +223,4 @@ def _in_this_process(batches: Iterator[Any]) -> Iterator[Any]:
         except StopIteration:
             return
         yield batch
+        del batch

@@ -133,6 +133,7 @@ class Meter:
                 self._ready += 1
             before = now
             yield batch
+            del batch  # Its memory is the consumer's alone.
 
     def stats(self) -> LoaderStats:
         """Return the sums."""
