@@ -168,13 +168,17 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-// Both are hints: a file is readable without them.
+// All are hints: a file is readable without them.
 void MappedFile::expect_reads_in_order() const {
   ::madvise(const_cast<std::byte*>(data_), size_, MADV_SEQUENTIAL);
 }
 
 void MappedFile::expect_random_reads() const {
   ::madvise(const_cast<std::byte*>(data_), size_, MADV_RANDOM);
+}
+
+void MappedFile::let_go(std::size_t begin, std::size_t bytes) const {
+  ::madvise(const_cast<std::byte*>(data_) + begin, bytes, MADV_DONTNEED);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

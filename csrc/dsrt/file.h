@@ -64,6 +64,9 @@ class MappedFile {
   // What the system reads from the disk beyond a page that is touched: what follows it, or nothing.
   void expect_reads_in_order() const;
   void expect_random_reads() const;
+  // Takes the pages of [begin, begin + bytes) out of this process's memory until they are read
+  // again; `begin` is a multiple of the page size. The system keeps them as it sees fit.
+  void let_go(std::size_t begin, std::size_t bytes) const;
 
  private:
   std::string path_;

@@ -28,6 +28,9 @@ constexpr std::size_t bits_per_word = 64;
 // Indexes of so much are checked by two threads; less takes no longer than starting one.
 constexpr std::uint64_t shared_index_bytes = std::uint64_t{4} << 20;
 
+// From here on an index does not stay mapped after it was checked.
+constexpr std::size_t large_index_bytes = std::size_t{16} << 20;
+
 std::string hex(std::uint32_t value) {
   char text[11];
   std::snprintf(text, sizeof text, "0x%08x", value);
@@ -55,6 +58,19 @@ std::string hex(std::uint32_t value) {
   throw SystemError(EIO, file.path(), record + "read at byte " + std::to_string(offset));
 }
 
+// Piece by piece, and each is let go of: of a large index few rows are needed soon, and all that is
+// mapped counts as this process's memory.
+std::uint32_t checksum_of_index(const MappedFile& index) {
+  if (index.bytes().size() < large_index_bytes) return crc32c(index.bytes());
+  std::uint32_t checksum = 0;
+  for (std::size_t begin = 0; begin < index.bytes().size(); begin += large_index_bytes) {
+    const std::size_t bytes = std::min(large_index_bytes, index.bytes().size() - begin);
+    checksum = crc32c(index.bytes().subspan(begin, bytes), checksum);
+    index.let_go(begin, bytes);
+  }
+  return checksum;
+}
+
 }  // namespace
 
 ShardSet::Cache::Cache(CacheFiles description, Verify verify)
@@ -65,7 +81,7 @@ ShardSet::Cache::Cache(CacheFiles description, Verify verify)
   std::uint32_t found = files.index_crc32c;
   const auto failed = read_guarded([&] {
     rows = parse_index(index.bytes(), index.path(), files.num_records);
-    if (verify != Verify::never) found = crc32c(index.bytes());
+    if (verify != Verify::never) found = checksum_of_index(index);
   });
   if (failed) {
     throw_unreadable(index, *failed - reinterpret_cast<std::uintptr_t>(index.bytes().data()), "");

@@ -1,11 +1,13 @@
 #include "dsrt/shard_set.h"
 
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "dsrt/crc32c.h"
 #include "dsrt/error.h"
 #include "dsrt/record_access.h"
 #include "dsrt/verify_cache.h"
@@ -78,6 +80,39 @@ void test_an_index_that_was_changed_is_refused_when_it_is_opened() {
   tests::flip_byte(root.file("a/index.bin"), 64);
   CHECK_THROWS_WITH(open({files}), CorruptError, "a/index.bin: the file has checksum 0x");
   CHECK_EQ(open({files}, Verify::never)->num_records(), 2);
+}
+
+// What of a file's map counts as this process's memory.
+std::size_t resident_kib(const std::string& path) {
+  std::ifstream maps("/proc/self/smaps");
+  bool is_in_map = false;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.ends_with(path)) is_in_map = true;
+    if (is_in_map && line.starts_with("Rss:")) return std::stoul(line.substr(4));
+  }
+  throw std::runtime_error(path + " is not mapped");
+}
+
+void test_a_large_index_is_checked_as_a_whole_and_does_not_stay_in_memory() {
+  const TempDirectory root;
+  constexpr std::size_t num_records = 1'000'000;  // 24 MB, two pieces
+  TinyCache cache(root.file("a"), std::vector<std::string>(num_records, "x"), num_records);
+  cache.shards[0].back() = 'y';
+  cache.rows.back().crc32c = crc32c(tests::as_bytes("y"));
+  const CacheFiles files = cache.files();
+  const std::string index = files.directory + "/index.bin";
+  {
+    const auto shards = open({files});
+    CHECK(resident_kib(index) < 12'000);
+    CHECK_EQ(read(shards, 0), "x");
+    CHECK_EQ(read(shards, num_records - 1), "y");
+  }
+  for (const std::size_t offset : {100, 17'000'000, 24'000'000}) {
+    tests::flip_byte(index, offset);
+    CHECK_THROWS_WITH(open({files}), CorruptError, "index.bin: the file has checksum 0x");
+    tests::flip_byte(index, offset);
+  }
+  CHECK_EQ(read(files, 0), "x");
 }
 
 void test_a_flipped_byte_is_reported_with_shard_and_record() {
@@ -249,6 +284,7 @@ int main() {
   dsrt::test_plain_records_are_views_of_the_map();
   dsrt::test_compressed_records_come_back_raw();
   dsrt::test_an_index_that_was_changed_is_refused_when_it_is_opened();
+  dsrt::test_a_large_index_is_checked_as_a_whole_and_does_not_stay_in_memory();
   dsrt::test_a_flipped_byte_is_reported_with_shard_and_record();
   dsrt::test_first_checks_a_large_record_once_and_always_each_time();
   dsrt::test_index_rows_outside_their_shard_are_refused_with_both_numbers();

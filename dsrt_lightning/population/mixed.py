@@ -44,7 +44,7 @@ class MixedPopulation:
         """Return the record numbers at positions, int64 of the same shape."""
         gathered = np.empty(positions.shape, np.int64)
         for part, chosen, own in self._split(positions):
-            gathered[chosen] = part.rows[own]
+            gathered[chosen] = part.rows_at(own)
         return gathered
 
     def weights_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:

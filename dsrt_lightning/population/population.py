@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dsrt_lightning.population.further_columns import ColumnsInMemory, FurtherColumns, MappedColumns
+from dsrt_lightning.population.listed_rows import ListedRows
 from dsrt_lightning.population.scratch import ScratchFolder
 from dsrt_lightning.population.snapshot_files import SnapshotFiles, complete, open_or_make, snapshot_place
 from dsrt_lightning.population.stored_columns import StoredColumns
@@ -35,7 +36,6 @@ class Population:
 
     Attributes:
         caches: What the record numbers count.
-        rows: Record numbers, int64 ``[P]``, read-only.
         weights: Float64 ``[P]``, finite and above 0, read-only; of stride 0 where all are equal.
         uniform: Whether all weights are equal.
     """
@@ -43,7 +43,7 @@ class Population:
     def __init__(
         self,
         caches: CacheSet,
-        rows: NDArray[np.int64],
+        rows: NDArray[np.int64] | ListedRows,
         weights: NDArray[np.float64] | float,
         further: FurtherColumns | None = None,
         *,
@@ -54,32 +54,30 @@ class Population:
 
         Args:
             caches: The opened caches.
-            rows: ``[P]``, ``P >= 1``; becomes read-only.
+            rows: ``[P]``, ``P >= 1``; becomes read-only. Or every record once.
             weights: ``[P]``, becomes read-only; or the weight of all rows.
             further: Columns that the rules or the user added.
             replaces_stored: ``further`` stands in place of the stored columns, not after them.
             groups: What `group_codes` returns, for columns that are known already.
         """
         self.caches = caches
-        self.rows = _frozen(rows)
+        self._size = len(rows)
+        self._listed = rows if isinstance(rows, ListedRows) else None
+        if not isinstance(rows, ListedRows):
+            self.__dict__["rows"] = _frozen(rows)
         self.uniform = isinstance(weights, float)
-        self.weights = np.broadcast_to(weights, rows.shape) if isinstance(weights, float) else _frozen(weights)
+        self.weights = np.broadcast_to(weights, (len(rows),)) if isinstance(weights, float) else _frozen(weights)
         self._further = further
         self._replaces_stored = replaces_stored
         self._groups = groups or {}
         self._tables: dict[str, NDArray[Any]] = {}
         self._files: SnapshotFiles | None = None
-        self._is_whole_table = False
         self._is_copy = False  # of a population whose process compared the files with their checksums
 
     @classmethod
     def all_rows(cls, caches: CacheSet) -> Population:
         """Return every record once, caches in the order they were given, all with weight 1; reads no metadata."""
-        bases = {cache.cache_id: base for cache, base in zip(caches.caches, caches.bases, strict=True)}
-        ranges = [bases[cache.cache_id] + np.arange(cache.num_records) for cache in caches.listed]
-        population = cls(caches, np.concatenate(ranges), 1.0)
-        population._is_whole_table = True
-        return population
+        return cls(caches, ListedRows(caches), 1.0)
 
     @classmethod
     def from_frame(cls, caches: CacheSet, frame: pl.DataFrame | pl.LazyFrame, *, where: str = "metadata") -> Population:
@@ -126,7 +124,12 @@ class Population:
 
     def __len__(self) -> int:
         """Rows."""
-        return len(self.rows)
+        return self._size
+
+    @lazy_property
+    def rows(self) -> NDArray[np.int64]:
+        """Record numbers, int64 ``[P]``, read-only; of every record once they are made when first asked for."""
+        return _frozen(self.rows_at(np.arange(self._size)))
 
     @lazy_property
     def digest(self) -> str:
@@ -135,14 +138,15 @@ class Population:
             return str(self._files.facts["digest"])
         digest = hashlib.sha256(b"dsrt.population.1\n")  # what follows is *part of the format* of checkpoints
         digest.update("".join(f"{identity}\n" for identity in self.caches.identities).encode())
-        for array, dtype in ((self.rows, "<i8"), (self.weights, "<f8")):
-            for start in range(0, len(array), _ROWS_PER_UPDATE):
-                digest.update(np.ascontiguousarray(array[start : start + _ROWS_PER_UPDATE], dtype).data)
+        for values_at, dtype in ((self.rows_at, "<i8"), (self.weights_at, "<f8")):
+            for start in range(0, self._size, _ROWS_PER_UPDATE):
+                positions = np.arange(start, min(start + _ROWS_PER_UPDATE, self._size))
+                digest.update(np.ascontiguousarray(values_at(positions), dtype).data)
         return digest.hexdigest()
 
     def rows_at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the record numbers at positions, int64 of the same shape."""
-        return self.rows[positions]
+        return self.rows[positions] if self._listed is None else self._listed.at(positions)
 
     def weights_at(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the weights at positions, float64 of the same shape."""
@@ -157,7 +161,7 @@ class Population:
         """
         if not 0 <= position < len(self):
             raise IndexError(f"position {position} is not in [0, {len(self)})")
-        stored = {} if self._replaces_stored else self._stored.row(int(self.rows[position]))
+        stored = {} if self._replaces_stored else self._stored.row(int(self.rows_at(np.array([position]))[0]))
         further = self._further.row(position) if self._further is not None else {}
         return {**stored, **further, "weight": float(self.weights[position])}
 
@@ -179,7 +183,7 @@ class Population:
         """Return the population as a metadata table: ids, stored columns, further ones, ``weight``."""
         from dsrt_lightning.population.metadata import population_frame, scan_metadata
 
-        if self._is_whole_table:
+        if self._listed is not None:
             return scan_metadata(self.caches).collect(engine="in-memory")
         further = self._further.frame() if self._further is not None else None
         return population_frame(self.caches, self.rows, self.weights, further, replaces_stored=self._replaces_stored)
