@@ -15,8 +15,6 @@ namespace dsrt {
 
 namespace {
 
-constexpr std::size_t max_write_bytes = std::size_t{1} << 30;  // Linux writes at most 2 GiB a call.
-constexpr std::size_t piece_bytes = std::size_t{2} << 20;      // a huge page of x86-64 and arm64
 
 [[noreturn]] void throw_errno(const std::string& path, const char* action) {
   const int code = errno;
@@ -31,12 +29,14 @@ auto uninterrupted(Call call) {
   return result;
 }
 
-// Calls `transfer(position, count) -> ssize_t` until all bytes went through.
+// Calls `transfer(position, count) -> ssize_t` until all bytes went through, `piece_bytes` at most
+// at a time.
 template <typename Transfer>
-void transfer_all(std::size_t size, const std::string& path, Transfer transfer) {
+void transfer_all(std::size_t size, std::size_t piece_bytes, const std::string& path,
+                  Transfer transfer) {
   std::size_t done = 0;
   while (done < size) {
-    const std::size_t most = std::min(size - done, max_write_bytes);
+    const std::size_t most = std::min(size - done, piece_bytes);
     const ssize_t count = uninterrupted([&] { return transfer(done, most); });
     if (count < 0) throw_errno(path, "write");
     done += static_cast<std::size_t>(count);
@@ -73,6 +73,7 @@ OutputFile::~OutputFile() {
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
+      piece_bytes_(other.piece_bytes_),
       descriptor_(std::exchange(other.descriptor_, -1)),
       size_(std::exchange(other.size_, 0)),
       written_(std::exchange(other.written_, 0)),
@@ -80,6 +81,7 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
+  std::swap(piece_bytes_, other.piece_bytes_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(size_, other.size_);
   std::swap(written_, other.written_);
@@ -89,11 +91,11 @@ OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
 
 void OutputFile::write(std::span<const std::byte> bytes) {
   size_ += bytes.size();
-  while (pending_.size() + bytes.size() >= piece_bytes) {
+  while (pending_.size() + bytes.size() >= piece_bytes_) {
     // Whole pieces need no copy where nothing is pending.
     const bool is_direct = pending_.empty();
     const std::size_t taken =
-        is_direct ? bytes.size() / piece_bytes * piece_bytes : piece_bytes - pending_.size();
+        is_direct ? bytes.size() / piece_bytes_ * piece_bytes_ : piece_bytes_ - pending_.size();
     if (is_direct) {
       write_pieces(bytes.first(taken));
     } else {
@@ -113,12 +115,12 @@ void OutputFile::flush() {
 
 void OutputFile::append_to_pending(std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  pending_.reserve(piece_bytes);
+  pending_.reserve(piece_bytes_);
   pending_.insert(pending_.end(), bytes.begin(), bytes.end());
 }
 
 void OutputFile::write_pieces(std::span<const std::byte> bytes) {
-  transfer_all(bytes.size(), path_, [&](std::size_t position, std::size_t count) {
+  transfer_all(bytes.size(), piece_bytes_, path_, [&](std::size_t position, std::size_t count) {
     return ::write(descriptor_, bytes.data() + position, count);
   });
   // Only a hint: fsync reports what fails.
@@ -129,7 +131,7 @@ void OutputFile::write_pieces(std::span<const std::byte> bytes) {
 
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
   flush();
-  transfer_all(bytes.size(), path_, [&](std::size_t position, std::size_t count) {
+  transfer_all(bytes.size(), piece_bytes_, path_, [&](std::size_t position, std::size_t count) {
     return ::pwrite(descriptor_, bytes.data() + position, count,
                     static_cast<off_t>(offset + position));
   });

@@ -14,17 +14,23 @@ namespace dsrt {
 
 // A new file, appended to, then made durable. Destroying it unfinished closes and leaves the file.
 //
-// It is written in pieces of 2 MiB at multiples of 2 MiB: file systems with large folios then keep
-// it in huge pages, and whoever maps it soon after misses the TLB less
+// It is written in pieces, each at a multiple of its size: file systems with large folios keep it
+// in pages of that size at most, and from 2 MiB on whoever maps it soon after misses the TLB less
 // (docs/decisions/pieces-of-2-mib.md). The disk begins with each piece at once, so that little is
 // left to fsync.
 class OutputFile {
  public:
+  static constexpr std::size_t huge_piece_bytes = std::size_t{2} << 20;  // x86-64's and arm64's
+  static constexpr std::size_t small_piece_bytes = std::size_t{256} << 10;
+
   // Creates `path`, which must not exist.
   explicit OutputFile(std::string path);
   ~OutputFile();
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
+
+  // Before anything is written; pieces are huge otherwise.
+  void write_in_pieces_of(std::size_t piece_bytes) { piece_bytes_ = piece_bytes; }
 
   void write(std::span<const std::byte> bytes);
   // Overwrites bytes that were written before, [offset, offset + bytes.size()).
@@ -42,6 +48,7 @@ class OutputFile {
   void write_pieces(std::span<const std::byte> bytes);
 
   std::string path_;
+  std::size_t piece_bytes_ = huge_piece_bytes;
   int descriptor_ = -1;
   std::uint64_t size_ = 0;          // with what is pending
   std::uint64_t written_ = 0;       // what the file has

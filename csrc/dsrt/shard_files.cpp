@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t rows_per_write = 4096;  // 96 KiB
 
+// Records so large gain nothing from huge pages, which may cost more to be given.
+constexpr std::size_t large_record_bytes = std::size_t{64} << 10;
+
 std::string shard_name(std::size_t number) {
   char name[40];
   std::snprintf(name, sizeof name, "shards/%06zu.bin", number);
@@ -48,6 +51,9 @@ void ShardFiles::append(const RecordBlock& block) {
       continue;
     }
     if (last == first) ++last;  // Larger than a shard: it has one to itself.
+    if (shard_->size() == 0 && records[first].bytes >= large_record_bytes) {
+      shard_->write_in_pieces_of(OutputFile::small_piece_bytes);
+    }
     write_run(block, first, last, offset);
     first = last;
   }
