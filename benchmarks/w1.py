@@ -44,13 +44,13 @@ def _ours_native(codec: str) -> Case:
     return Case("ours", ours.image_store(codec), run)
 
 
-def _ours_loader(codec: str, workers: int) -> Case:
+def _ours_loader(codec: str, **options: int) -> Case:
     def run(data: Data, store: Path) -> Measures:
         from dsrt_lightning import RTLoader
 
         dataset = ours.weighted(store, data.size.images)
         validate = Validate(data.size.images, pickled=codec == "bytes")
-        loader = RTLoader(dataset, batch_size=data.size.image_batch, transform=validate, workers=workers)
+        loader = RTLoader(dataset, batch_size=data.size.image_batch, transform=validate, **options)
         return _timed(data, lambda: loader, len)
 
     return Case("ours", ours.image_store(codec), run)
@@ -118,10 +118,12 @@ CASES = {
     "ours_native_in_band": _ours_native("in_band"),
     "ours_native_pickle": _ours_native("pickle"),
     "ours_native_arrays": _ours_native("arrays"),
-    "ours_loader_bytes": _ours_loader("bytes", 0),
-    "ours_loader_in_band": _ours_loader("in_band", 0),
-    "ours_loader_pickle": _ours_loader("pickle", 0),
-    "ours_processes_in_band": _ours_loader("in_band", 2),
+    "ours_loader_bytes": _ours_loader("bytes", threads=0),
+    "ours_loader_in_band": _ours_loader("in_band", threads=0),
+    "ours_loader_pickle": _ours_loader("pickle", threads=0),
+    "ours_threads_in_band": _ours_loader("in_band"),
+    "ours_threads_pickle": _ours_loader("pickle"),
+    "ours_processes_in_band": _ours_loader("in_band", workers=2),
     "datasetrt_native": Case("datasetrt", datasetrt.image_store, _datasetrt_native),
     "datasetrt_loader": _datasetrt_loader(0),
     "datasetrt_1_process": _datasetrt_loader(1),
@@ -150,10 +152,12 @@ ROWS = [
     _row("loader, pickled", "ours_loader_in_band.steady", "datasetrt_loader.steady", _PICKLE, 3),
     _row(f"loader, {_BYTES}", "ours_loader_bytes.steady", "datasetrt_loader.steady", _PICKLE, None),
     _row("loader, views", "ours_loader_pickle.steady", "datasetrt_loader.steady", _VIEWS, 8),
-    _row("first pass, pickled, vs 1 process", "ours_loader_in_band.first", "datasetrt_1_process.first", None, 6),
-    _row("first pass, pickled, vs 2 processes", "ours_loader_in_band.first", "datasetrt_2_processes.first", None, 6),
-    _row("first pass, views, vs 1 process", "ours_loader_pickle.first", "datasetrt_1_process.first", None, 14),
-    _row("first pass, views, vs 2 processes", "ours_loader_pickle.first", "datasetrt_2_processes.first", None, 14),
+    _row("loader, pickled, in two threads", "ours_threads_in_band.steady", "datasetrt_loader.steady", _PICKLE, None),
+    _row("loader, views, in two threads", "ours_threads_pickle.steady", "datasetrt_loader.steady", _VIEWS, None),
+    _row("first pass, pickled, vs 1 process", "ours_threads_in_band.first", "datasetrt_1_process.first", None, 6),
+    _row("first pass, pickled, vs 2 processes", "ours_threads_in_band.first", "datasetrt_2_processes.first", None, 6),
+    _row("first pass, views, vs 1 process", "ours_threads_pickle.first", "datasetrt_1_process.first", None, 14),
+    _row("first pass, views, vs 2 processes", "ours_threads_pickle.first", "datasetrt_2_processes.first", None, 14),
     _row(
         "two processes, pickled",
         "ours_processes_in_band.steady",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
 import weakref
 from functools import partial
@@ -130,6 +131,19 @@ def test_a_transform_gets_the_sample_with_data_metadata_and_ids(dataset):
     assert batch["label"].tolist() == [i % 3 for i in expected]
 
 
+@pytest.mark.parametrize(("threads", "is_own"), [(0, True), (1, False)])
+def test_without_threads_transforms_run_in_the_thread_that_asks(dataset, threads, is_own):
+    ran_in = set()
+    loader = RTLoader(
+        dataset,
+        batch_size=8,
+        threads=threads,
+        transform=lambda sample: ran_in.add(threading.get_ident()) or sample.data["id"],
+    )
+    assert flat(batch.tolist() for batch in loader) == drawn_ids(dataset)
+    assert (ran_in == {threading.get_ident()}) == is_own
+
+
 def test_a_batch_transform_gets_the_batch(dataset):
     loader = RTLoader(dataset, batch_size=4, fields=["id"], batch_transform=lambda batch: batch[0].sum())
     assert next(iter(loader)).item() == sum(drawn_ids(dataset)[:4])
@@ -208,7 +222,7 @@ def test_a_batch_belongs_to_the_consumer_and_is_not_written_again(dataset):
 # What decides the order
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("threads", [0, 1, 2, 5])
 @pytest.mark.parametrize("prefetch_batches", [1, 7])
 @pytest.mark.parametrize("transform", [None, lambda sample: sample.data])
 def test_threads_and_read_ahead_do_not_change_the_batches(dataset, threads, prefetch_batches, transform):
@@ -358,10 +372,16 @@ def test_arguments_of_another_type_are_refused_by_name(dataset, cache):
         open_dataset(cache, seed=-1)
 
 
-@pytest.mark.parametrize("option", ["threads", "prefetch_batches", "prefetch_bytes", "batch_size"])
+@pytest.mark.parametrize("option", ["prefetch_batches", "prefetch_bytes", "batch_size"])
 def test_numbers_out_of_range_are_refused(dataset, option):
     with pytest.raises(ValueError, match="is 0 but must be at least 1"):
         RTLoader(dataset, **{"batch_size": 4, option: 0})
+
+
+@pytest.mark.parametrize("option", ["workers", "threads"])
+def test_numbers_below_zero_are_refused(dataset, option):
+    with pytest.raises(ValueError, match=f"{option} is -1 but must be at least 0"):
+        RTLoader(dataset, **{"batch_size": 4, option: -1})
 
 
 @pytest.mark.parametrize("transform", [None, fail_on], ids=["arrays", "samples"])

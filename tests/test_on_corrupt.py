@@ -43,6 +43,7 @@ DELIVERIES = {
     "native": {},
     "native, one at a time": {"prefetch_batches": 1, "threads": 1},
     "samples in threads": {"transform": data_of},
+    "samples without threads": {"transform": data_of, "threads": 0},
     "samples in many threads": {"transform": data_of, "threads": 4},
     "arrays in workers": {"workers": 1},
     "samples in workers": {"workers": 2, "transform": data_of},

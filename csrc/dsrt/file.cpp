@@ -15,7 +15,6 @@ namespace dsrt {
 
 namespace {
 
-
 [[noreturn]] void throw_errno(const std::string& path, const char* action) {
   const int code = errno;
   throw SystemError(code, path, action);

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from dsrt_lightning._core import BatchGatherer
+from dsrt_lightning._core import BatchGatherer, BatchReader, RawReader
 from dsrt_lightning.errors import ConfigError, DecodeError
 from dsrt_lightning.loading.collate import collate
 from dsrt_lightning.loading.fields import FieldSelection
@@ -25,7 +25,8 @@ from dsrt_lightning.store.codecs.nesting import nest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dsrt_lightning._core import FieldBatch
+    from dsrt_lightning._core import BufferPool, FieldBatch
+    from dsrt_lightning.loading.delivery import ReadAhead
     from dsrt_lightning.loading.requests import BatchRequest
     from dsrt_lightning.loading.stats import Made
     from dsrt_lightning.loading.view import Records
@@ -77,10 +78,18 @@ class SampleAssembler:
         began = time.monotonic()
         stored = self.records.caches.shards.read_many(self.records.rows(request.positions))
         read_s = time.monotonic() - began
-        samples = decode_samples(self.records, stored, request.positions)
-        payload = collate(self._transformed(samples, request))
-        batch = self.batch_transform(self.selection.build(payload, request, self.records), request)
+        batch = self.finish(stored, request)
         return batch, Cost.of(batch, request, began=began, read_s=read_s)
+
+    def reader(self, ahead: ReadAhead, pool: BufferPool) -> RawReader:
+        """Start native threads that read what :meth:`finish` takes."""
+        shards = self.records.caches.shards
+        return RawReader(shards, threads=ahead.threads, max_batches=ahead.batches, max_bytes=ahead.bytes)
+
+    def finish(self, stored: Sequence[memoryview], request: BatchRequest) -> Any:
+        """Return the batch of ``request``, whose records were read."""
+        payload = collate(self._transformed(decode_samples(self.records, stored, request.positions), request))
+        return self.batch_transform(self.selection.build(payload, request, self.records), request)
 
     def check(self, row: int) -> None:
         """Read the record of that number, and raise what a batch with it would raise."""
@@ -181,15 +190,15 @@ class ArrayFormat:
 
 
 class ArrayAssembler:
-    """Makes batches of stored arrays in one process, gathered natively; for worker processes.
+    """Makes batches of stored arrays, gathered natively: on the calling thread, or read ahead by :meth:`reader`.
 
-    The gatherer is made at the first call and does not travel when the assembler is pickled.
+    What gathers on the calling thread is made at the first call and does not travel when the assembler is pickled.
     """
 
     def __init__(
         self, records: Records, codec: ArraysCodec, selection: FieldSelection, batch_transform: BatchTransform
     ) -> None:
-        self._records = records
+        self.records = records
         self._codec = codec
         self._selection = selection
         self._batch_transform = batch_transform
@@ -200,11 +209,27 @@ class ArrayAssembler:
         """Return the batch of ``request``, in ``memory`` unless a transform may keep it, and what it took."""
         began = time.monotonic()
         allocate = memory if memory is not None and self._batch_transform.function is None else _own_memory
-        gathered = self._gather(self._records.rows(request.positions), allocate)
+        gathered = self._gather(self.records.rows(request.positions), allocate)
         read_s = time.monotonic() - began
-        batch = self._selection.build(self._format.payload(gathered), request, self._records)
-        batch = self._batch_transform(batch, request)
+        batch = self.finish(gathered, request)
         return batch, Cost.of(batch, request, began=began, read_s=read_s)
+
+    def reader(self, ahead: ReadAhead, pool: BufferPool) -> BatchReader:
+        """Start native threads that gather what :meth:`finish` takes, in memory from ``pool``."""
+        return BatchReader(
+            self.records.caches.shards,
+            self._codec.layout(),
+            self._format.ordinals,
+            threads=ahead.threads,
+            max_batches=ahead.batches,
+            max_bytes=ahead.bytes,
+            pool=pool,
+        )
+
+    def finish(self, gathered: Sequence[FieldBatch], request: BatchRequest) -> Any:
+        """Return the batch of ``request``, whose fields were gathered."""
+        batch = self._selection.build(self._format.payload(gathered), request, self.records)
+        return self._batch_transform(batch, request)
 
     def check(self, row: int) -> None:
         """Read the record of that number, and raise what a batch with it would raise."""
@@ -212,7 +237,7 @@ class ArrayAssembler:
 
     def _gather(self, rows: np.ndarray, allocate: BatchMemory) -> list[FieldBatch]:
         if self._gatherer is None:
-            shards, layout = self._records.caches.shards, self._codec.layout()
+            shards, layout = self.records.caches.shards, self._codec.layout()
             self._gatherer = BatchGatherer(shards, layout, self._format.ordinals)
         return self._gatherer.gather(rows, allocate)
 

@@ -9,18 +9,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dsrt_lightning._core import BatchReader, BufferPool
+from dsrt_lightning._core import BufferPool
 from dsrt_lightning.errors import CorruptCacheError
-from dsrt_lightning.loading.assemble import ArrayFormat, BatchTransform
 from dsrt_lightning.loading.stats import Cost, Made, num_bytes
 
 if TYPE_CHECKING:
-    from dsrt_lightning._core import FieldBatch
-    from dsrt_lightning.loading.fields import FieldSelection
+    from dsrt_lightning._core import BatchReader, RawReader
+    from dsrt_lightning.loading.assemble import ArrayAssembler, SampleAssembler
     from dsrt_lightning.loading.requests import BatchRequest
     from dsrt_lightning.loading.substitution import Assembler, SkippingAssembler
-    from dsrt_lightning.loading.view import Records
-    from dsrt_lightning.store.codecs.arrays_codec import ArraysCodec
 
 
 @dataclass(frozen=True)
@@ -44,33 +41,29 @@ class ReadAhead:
 
 
 class NativeDelivery:
-    """Gathers stored arrays in native threads; no Python object exists a sample.
+    """Reads in native threads, and does on the consumer's own thread what takes Python: for arrays next to nothing.
 
     Args:
+        assembler: Makes batches of what was read.
+        read_ahead: Of the native threads.
         skipping: Makes the batches that broken records keep the threads from making; None raises.
     """
 
     def __init__(
         self,
-        records: Records,
-        codec: ArraysCodec,
-        selection: FieldSelection,
-        batch_transform: BatchTransform,
+        assembler: ArrayAssembler | SampleAssembler,
         read_ahead: ReadAhead,
         skipping: SkippingAssembler | None = None,
     ) -> None:
-        self._records = records
-        self._codec = codec
-        self._selection = selection
-        self._batch_transform = batch_transform
+        self._assembler = assembler
         self._read_ahead = read_ahead
         self._skipping = skipping
-        self._format = ArrayFormat(codec.fields, selection)
         self._pool: BufferPool | None = None
 
     def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Made]:
         """Yield the batches of ``requests``; the threads end with the iterator."""
         waiting: deque[BatchRequest] = deque()
+        rows = self._assembler.records.rows
         reader = self._reader()
         read_ns = 0
         try:
@@ -78,52 +71,42 @@ class NativeDelivery:
                 while reader.can_submit() and (request := next(requests, None)) is not None:
                     if self._skipping is not None:
                         request = self._skipping.substitution(request)
-                    reader.submit(self._records.rows(request.positions))
+                    reader.submit(rows(request.positions))
                     waiting.append(request)
                 if not waiting:
                     return
                 request = waiting.popleft()
                 try:
-                    gathered = reader.next()
+                    read = reader.next()
                 except CorruptCacheError:
                     if self._skipping is None:
                         raise
                     made = self._skipping(request)
                 else:
                     stats = reader.stats()
-                    made = self._made(gathered, request, stats["read_ns"] - read_ns, stats["finished_ns"])
+                    made = self._made(read, request, stats["read_ns"] - read_ns, stats["finished_ns"])
                     read_ns = stats["read_ns"]
-                    del gathered  # Its memory is the consumer's alone.
+                    del read  # Its memory is the consumer's alone.
                 yield made
                 del made  # Its memory is the consumer's alone.
         finally:
             reader.close()
 
-    def _made(self, gathered: list[FieldBatch], request: BatchRequest, read_ns: int, finished_ns: int) -> Made:
+    def _made(self, read: Any, request: BatchRequest, read_ns: int, finished_ns: int) -> Made:
         began = time.monotonic()
-        payload = self._format.payload(gathered)
-        batch = self._batch_transform(self._selection.build(payload, request, self._records), request)
+        batch = self._assembler.finish(read, request)
         decode_s = time.monotonic() - began
         return batch, Cost(
             request.num_valid, num_bytes(batch), read_ns / 1e9, decode_s, finished_ns / 1e9, request.skipped
         )
 
+    def _reader(self) -> BatchReader | RawReader:
+        if self._pool is None:  # It outlives a pass: new memory costs more than to fill it.
+            self._pool = BufferPool(self._read_ahead.bytes)
+        return self._assembler.reader(self._read_ahead, self._pool)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_pool": None}
-
-    def _reader(self) -> BatchReader:
-        ahead = self._read_ahead
-        if self._pool is None:  # It outlives a pass: new memory costs more than to fill it.
-            self._pool = BufferPool(ahead.bytes)
-        return BatchReader(
-            self._records.caches.shards,
-            self._codec.layout(),
-            self._format.ordinals,
-            threads=ahead.threads,
-            max_batches=ahead.batches,
-            max_bytes=ahead.bytes,
-            pool=self._pool,
-        )
 
 
 class ThreadDelivery:

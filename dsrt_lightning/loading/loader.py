@@ -49,7 +49,9 @@ class RTLoader:
             False. The logger ``dsrt_lightning`` warns once of each damaged file, :meth:`stats` counts.
         workers: 0 reads in threads. More are DataLoader processes, for transforms that hold the GIL; callables must
             then be picklable, and the script needs ``if __name__ == "__main__"``.
-        threads: Threads that read or, where samples need Python, decode and transform.
+        threads: Threads that read or, where samples need Python, decode and transform. 0 decodes and transforms on the
+            thread that asks for batches, while one other reads ahead: for debuggers, and the fastest way where a
+            transform holds the GIL and the consumer does nothing else.
         prefetch_batches: Batches made ahead of the consumer.
         prefetch_bytes: Bytes made ahead; one batch is always allowed.
         device: A CUDA device to deliver batches on, each copied while the one before it is used; None leaves them on
@@ -85,8 +87,9 @@ class RTLoader:
             raise TypeError(f"dataset is a {type(dataset).__name__} but must be an RTDataset, as open_dataset gives it")
         if isinstance(batch_size, bool) or not isinstance(batch_size, int):
             raise TypeError(f"batch_size is {batch_size!r} but must be an integer")
-        if workers < 0:
-            raise ValueError(f"workers is {workers} but must be at least 0")
+        for name, number in (("workers", workers), ("threads", threads)):
+            if number < 0:
+                raise ValueError(f"{name} is {number} but must be at least 0")
         if on_corrupt not in ON_CORRUPT:
             raise ValueError(f"on_corrupt is {on_corrupt!r}; choose {', '.join(ON_CORRUPT)}")
         self._dataset = dataset
@@ -98,7 +101,8 @@ class RTLoader:
         self._transform = transform
         self._batch_transform = BatchTransform(batch_transform)
         self._workers = workers
-        self._read_ahead = ReadAhead(threads, prefetch_batches, prefetch_bytes)
+        self._threads = threads
+        self._read_ahead = ReadAhead(max(threads, 1), prefetch_batches, prefetch_bytes)
         self._device = checked_device("cpu" if device is None else device)
         self._meter = Meter()
         self._iteration = 0
@@ -185,19 +189,19 @@ class RTLoader:
             arrays = ArrayAssembler(records, codec, self._selection, self._batch_transform)
             skipping = self._skipping(arrays)
             if self._workers == 0:
-                return NativeDelivery(
-                    records, codec, self._selection, self._batch_transform, self._read_ahead, skipping
-                )
+                return NativeDelivery(arrays, self._read_ahead, skipping)
             record_bytes = max(cache.manifest.max_record_bytes for cache in records.caches.caches)
             at_once = (
                 batches_per_message(self.batch_size * record_bytes) if self._batch_transform.function is None else 1
             )
             return ProcessDelivery(skipping or arrays, self._workers, self._read_ahead, at_once)
         samples = SampleAssembler(records, self._transform, self._selection, self._batch_transform)
-        assembler = self._skipping(samples) or samples
+        skipping = self._skipping(samples)
+        if self._workers == 0 and self._threads == 0:
+            return NativeDelivery(samples, self._read_ahead, skipping)
         if self._workers == 0:
-            return ThreadDelivery(assembler, self._read_ahead)
-        return ProcessDelivery(assembler, self._workers, self._read_ahead)
+            return ThreadDelivery(skipping or samples, self._read_ahead)
+        return ProcessDelivery(skipping or samples, self._workers, self._read_ahead)
 
     def _skipping(self, assembler: Assembler) -> SkippingAssembler | None:
         if self._on_corrupt == "raise":

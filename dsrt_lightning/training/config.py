@@ -44,7 +44,7 @@ class LoaderConfig(_Closed):
         drop_last: Leave out draws that do not fill a global batch; null means for training only.
         on_corrupt: ``raise`` the error of a broken record, or ``skip`` it: a sound one takes its place.
         workers: 0 reads in threads, more are DataLoader processes.
-        threads: Threads that read or decode.
+        threads: Threads that read or decode; 0 decodes and transforms where batches are asked for.
         prefetch_batches: Batches made ahead.
         prefetch_bytes: Bytes made ahead.
         device_prefetch: Where a run trains on a GPU, copy each batch there while the one before it is used.
@@ -57,7 +57,7 @@ class LoaderConfig(_Closed):
     drop_last: bool | None = None
     on_corrupt: OnCorrupt = "raise"
     workers: int = Field(default=0, ge=0)
-    threads: int = Field(default=2, ge=1)
+    threads: int = Field(default=2, ge=0)
     prefetch_batches: int = Field(default=4, ge=1)
     prefetch_bytes: int = Field(default=256 << 20, ge=1)
     device_prefetch: bool = True
@@ -119,7 +119,7 @@ class LoaderOverrides(_Closed):
     drop_last: bool | None = None
     on_corrupt: OnCorrupt | None = None
     workers: int | None = Field(default=None, ge=0)
-    threads: int | None = Field(default=None, ge=1)
+    threads: int | None = Field(default=None, ge=0)
     prefetch_batches: int | None = Field(default=None, ge=1)
     prefetch_bytes: int | None = Field(default=None, ge=1)
     device_prefetch: bool | None = None
