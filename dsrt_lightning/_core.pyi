@@ -306,6 +306,24 @@ class RecordLayout:
     def record_bytes(self) -> int | None:
         """Bytes of every record; None if an axis is ragged."""
 
+class MappedFile:
+    """A whole file mapped read-only, as a buffer of bytes. Holds no descriptor, so thousands may be open."""
+
+    def __init__(self, path: str, expected_bytes: int) -> None:
+        """Map a regular file.
+
+        Raises:
+            CorruptCacheError: It is a link or no regular file, or has another size; with both sizes.
+            OSError: It cannot be opened or mapped.
+        """
+
+    def __len__(self) -> int:
+        """Bytes."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def let_go(self) -> None:
+        """Take its pages out of this process's memory until they are read again."""
+
 class BufferPool:
     """Blocks of memory that batches are gathered into, and that come back when their last array is dropped.
 

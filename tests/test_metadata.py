@@ -129,7 +129,8 @@ def test_truncated_file_is_reported_with_both_sizes(tmp_path: Path) -> None:
     caches = make_caches(tmp_path, a={"label": [1, 2, 3]})
     size = caches.caches[0].metadata_path.stat().st_size
     truncate(caches.caches[0].metadata_path, by=3)
-    with pytest.raises(CorruptCacheError, match=rf"has {size - 3} bytes but the manifest says {size}; restore"):
+    expected = rf"has {size - 3} bytes but the manifest says {size}; it was truncated"
+    with pytest.raises(CorruptCacheError, match=expected):
         scan_metadata(caches)
 
 

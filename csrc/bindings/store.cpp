@@ -7,6 +7,7 @@ void register_store(pybind11::module_& module) {
   register_shard_writer(module);
   register_shard_set(module);
   register_checksum(module);
+  register_mapped_file(module);
 }
 
 }  // namespace dsrt::bindings

@@ -14,6 +14,7 @@ import os
 import pickle
 import shutil
 import threading
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
@@ -116,6 +117,16 @@ def _wait_and_end(owner: multiprocessing.process.BaseProcess) -> None:
     os._exit(1)
 
 
+def _stop_workers(loader: DataLoader[Any], owner: int) -> None:
+    """Tell the workers to end, and wait for them.
+
+    Left to the garbage collector, as after an error whose traceback is part of a cycle, the queues may be taken apart
+    first: then nobody tells the workers, and DataLoader waits five seconds for each.
+    """
+    if os.getpid() == owner and loader._iterator is not None:
+        loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
+
+
 class ProcessDelivery:
     """Makes batches in ``workers`` processes that are started once and serve every pass.
 
@@ -147,7 +158,7 @@ class ProcessDelivery:
             persistent_workers=True,
             multiprocessing_context=context,
         )
-        self._loader = self._new_loader()
+        self._start()
 
     def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Any]:
         """Yield the batches of ``requests``.
@@ -171,6 +182,11 @@ class ProcessDelivery:
             self._start_anew()
             raise
 
-    def _start_anew(self) -> None:
+    def _start(self) -> None:
         self._loader = self._new_loader()
+        self._stop = weakref.finalize(self, _stop_workers, self._loader, os.getpid())
+
+    def _start_anew(self) -> None:
+        self._stop()
+        self._start()
         self._read = SlotReader()

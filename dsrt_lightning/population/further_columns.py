@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from dsrt_lightning.population.stored_columns import ArrowRows, map_file, read_batches
+from dsrt_lightning._core import MappedFile
+from dsrt_lightning.population.stored_columns import ArrowRows, read_batches
 from dsrt_lightning.store.lazy import lazy_property
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class MappedColumns:
 
     @lazy_property
     def _rows(self) -> ArrowRows:
-        return ArrowRows(read_batches(map_file(self._path)))
+        return ArrowRows(read_batches(_mapped(self._path)))
 
     def row(self, position: int) -> dict[str, object]:
         """Return one row by column."""
@@ -56,4 +58,8 @@ class MappedColumns:
         import polars as pl
         import pyarrow as pa
 
-        return pl.DataFrame(pa.Table.from_batches(read_batches(map_file(self._path))))
+        return pl.DataFrame(pa.Table.from_batches(read_batches(_mapped(self._path))))
+
+
+def _mapped(path: Path) -> MappedFile:
+    return MappedFile(os.fspath(path), path.stat().st_size)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsrt_lightning._core import crc32c
+from dsrt_lightning._core import MappedFile, crc32c
 from dsrt_lightning.errors import CorruptCacheError
 from dsrt_lightning.population.threads import map_in_threads
-from dsrt_lightning.store.cache_file import open_cache_file
 from dsrt_lightning.store.manifest import METADATA
 
 if TYPE_CHECKING:
@@ -83,9 +80,7 @@ def open_metadata(cache: Cache, *, verify: bool) -> list[pa.RecordBatch]:
 
     path, entry = cache.metadata_path, cache.manifest.file(METADATA)
     try:
-        content = map_file(path)
-        if len(content) != entry.bytes:
-            raise CorruptCacheError(f"{path}: has {len(content)} bytes but the manifest says {entry.bytes}; {_REMEDY}")
+        content = MappedFile(os.fspath(path), entry.bytes)
         if verify and (found := crc32c(content)) != entry.crc32c:
             raise CorruptCacheError(
                 f"{path}: CRC32C is {found:08x} but the manifest says {entry.crc32c:08x}; {_REMEDY}"
@@ -93,7 +88,7 @@ def open_metadata(cache: Cache, *, verify: bool) -> list[pa.RecordBatch]:
         batches = read_batches(content)
         _validate(batches)
         # All that was looked at counts as this process's memory, and rules mostly need a column or two.
-        content.madvise(mmap.MADV_DONTNEED)
+        content.let_go()
         names = batches[0].schema.names if batches else []
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorruptCacheError(f"{path}: cannot be read as an Arrow file ({error}); {_REMEDY}") from error
@@ -116,20 +111,7 @@ def _validate(batches: Sequence[pa.RecordBatch]) -> None:
     map_in_threads(lambda batch: batch.validate(full=True), batches)
 
 
-def map_file(path: Path) -> mmap.mmap:
-    """Return the bytes of a file, mapped.
-
-    Raises:
-        CorruptCacheError: The file is empty, or none itself.
-        OSError: It cannot be opened or mapped.
-    """
-    with open_cache_file(path) as file:  # PyArrow would follow links, and wait for the writer of a pipe.
-        if os.fstat(file.fileno()).st_size == 0:
-            raise CorruptCacheError(f"{path}: is empty; {_REMEDY}")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def read_batches(content: mmap.mmap) -> list[pa.RecordBatch]:
+def read_batches(content: MappedFile) -> list[pa.RecordBatch]:
     """Return the batches of an Arrow file, which view its bytes.
 
     From a buffer; from an open file PyArrow would read each footer in another thread.
