@@ -57,6 +57,21 @@ def test_rows_follow_the_frame_in_any_order_with_repeats(caches: CacheSet, table
     assert len(population) == 6
 
 
+def test_a_table_that_was_only_weighted_anew_needs_no_array_of_rows(caches: CacheSet, table: pl.DataFrame) -> None:
+    for frame, has_array in ((table.with_columns(weight=2.0), False), (table.reverse(), True), (table[:4], True)):
+        population = Population.from_frame(caches, frame)
+        assert ("rows" in vars(population)) == has_array
+        ids = [(caches.caches[ordinal].cache_id, row) for ordinal, row in map(caches.locate, population.rows.tolist())]
+        assert ids == frame.select("cache_id", "sample_id").rows()
+        assert population.frame().equals(frame)
+
+
+def test_rows_without_weight_leave_a_table_that_is_whole_otherwise(caches: CacheSet, table: pl.DataFrame) -> None:
+    population = Population.from_frame(caches, table.with_columns(weight=pl.Series([1.0, 0.0, 2.0, 0.0, 3.0])))
+    assert ids_of(population) == [ids_of(Population.all_rows(caches))[row] for row in (0, 2, 4)]
+    assert population.weights.tolist() == [1.0, 2.0, 3.0]
+
+
 @given(rows=st.lists(st.integers(0, 4), min_size=1, max_size=40), cuts=st.lists(st.integers(0, 40), max_size=5))
 def test_rows_do_not_depend_on_how_the_frame_is_cut(caches: CacheSet, rows: list[int], cuts: list[int]) -> None:
     whole = Population.all_rows(caches).frame()[rows]

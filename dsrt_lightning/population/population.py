@@ -183,7 +183,7 @@ class Population:
         """Return the population as a metadata table: ids, stored columns, further ones, ``weight``."""
         from dsrt_lightning.population.metadata import population_frame, scan_metadata
 
-        if self._listed is not None:
+        if self._listed is not None and self._further is None:  # as `all_rows` made it
             return scan_metadata(self.caches).collect(engine="in-memory")
         further = self._further.frame() if self._further is not None else None
         return population_frame(self.caches, self.rows, self.weights, further, replaces_stored=self._replaces_stored)

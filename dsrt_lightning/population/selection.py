@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dsrt_lightning.errors import EmptyPopulationError, MetadataError, WeightError
+from dsrt_lightning.population.listed_rows import ListedRows
 from dsrt_lightning.population.threads import map_in_threads
 from dsrt_lightning.population.wording import BUILT_IN, IDS, listing
 
@@ -25,12 +26,12 @@ class Selection(NamedTuple):
     """The rows of a frame that have weight.
 
     Attributes:
-        rows: Record numbers int64 ``[P]`` in the frame's order.
+        rows: Record numbers int64 ``[P]`` in the frame's order; or that they are all records once, as listed.
         weights: Float64 ``[P]``, above 0; the number itself where all are equal.
         columns: The frame's columns but ids and weight, ``[P]`` rows.
     """
 
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64] | ListedRows
     weights: NDArray[np.float64] | float
     columns: pl.DataFrame
 
@@ -64,7 +65,9 @@ def select(caches: CacheSet, frame: pl.DataFrame, where: str) -> Selection:
     columns = pl.DataFrame([column for column in frame.get_columns() if column.name not in BUILT_IN])
     if lowest == 0:
         drawn = weights > 0
-        rows, weights, columns = rows[drawn], weights[drawn], columns.filter(pl.Series(drawn))
+        positions = drawn.nonzero()[0]
+        rows = rows.at(positions) if isinstance(rows, ListedRows) else rows[positions]
+        weights, columns = weights[drawn], columns.filter(pl.Series(drawn))
         lowest = weights.min()
     # A copy, since what the user made the frame from may change.
     return Selection(rows, float(lowest) if lowest == highest else np.array(weights), columns)
@@ -84,14 +87,14 @@ def _check_columns(frame: pl.DataFrame, where: str) -> None:
         raise EmptyPopulationError(f"{where}: there are no rows; a population needs at least one")
 
 
-def _record_numbers(caches: CacheSet, frame: pl.DataFrame, where: str) -> NDArray[np.int64]:
-    """Return the record number of each row, int64 ``[P]``, with one search for each run of equal cache ids."""
+def _record_numbers(caches: CacheSet, frame: pl.DataFrame, where: str) -> NDArray[np.int64] | ListedRows:
+    """Return the record number of each row, ``[P]``; the whole table, only weighted anew, needs no array of them."""
     known = np.array([cache.cache_id for cache in caches.caches])
     sizes = np.array([cache.num_records for cache in caches.caches], np.uint64)
     bases = np.array(caches.bases)
-    numbers = np.empty(frame.height, np.int64)
 
-    def fill(piece: _Ids) -> bool:
+    def numbers_of(piece: _Ids) -> NDArray[np.int64] | None:
+        """Return record numbers, with one search for each run of equal cache ids; None if one is unknown."""
         cache_ids, sample_ids = piece.cache_ids, piece.sample_ids
         starts = np.concatenate([[0], np.flatnonzero(cache_ids[1:] != cache_ids[:-1]) + 1])
         ordinals = np.searchsorted(known, cache_ids[starts]).clip(max=len(known) - 1)
@@ -100,12 +103,31 @@ def _record_numbers(caches: CacheSet, frame: pl.DataFrame, where: str) -> NDArra
         if len(starts) > 1:
             lengths = np.diff(starts, append=len(cache_ids))
             run_sizes, run_bases = np.repeat(run_sizes, lengths), np.repeat(run_bases, lengths)
-        np.add(sample_ids, run_bases, out=numbers[piece.start : piece.start + len(sample_ids)])
-        return bool((sample_ids.view(np.uint64) < run_sizes).all())  # a negative one is very large
+        if not (sample_ids.view(np.uint64) < run_sizes).all():  # a negative one is very large
+            return None
+        numbers: NDArray[np.int64] = sample_ids + run_bases
+        return numbers
+
+    listed = ListedRows(caches)
+
+    def is_as_listed(piece: _Ids) -> bool:
+        numbers = numbers_of(piece)
+        positions = np.arange(piece.start, piece.start + len(piece.sample_ids))
+        return numbers is not None and bool((numbers == listed.at(positions)).all())
+
+    if frame.height == len(listed) and all(map_in_threads(is_as_listed, list(_pieces(frame)))):
+        return listed
+    rows = np.empty(frame.height, np.int64)
+
+    def fill(piece: _Ids) -> bool:
+        numbers = numbers_of(piece)
+        if numbers is not None:
+            rows[piece.start : piece.start + len(numbers)] = numbers
+        return numbers is not None
 
     if not all(map_in_threads(fill, list(_pieces(frame)))):
         raise MetadataError(f"{where}: {_unknown_ids(caches, frame)}")
-    return numbers
+    return rows
 
 
 class _Ids(NamedTuple):
