@@ -10,7 +10,7 @@ from benchmarks import ours
 from benchmarks.case import Case, Measures, Row
 from benchmarks.data import Data, check_tokens
 
-REPEATS = 20
+REPEATS = 200
 
 
 def _run(data: Data, store: Path) -> Measures:

@@ -126,7 +126,13 @@ def _limit(data: Data, store: Path) -> Measures:
     return {"seconds": time.perf_counter() - began, "mib": _peak_mib() - before}
 
 
-_OURS = ("polars", "dsrt_lightning.loading.dataset", "dsrt_lightning.population.metadata")
+_OURS = (
+    "polars",
+    "pyarrow.ipc",
+    "dsrt_lightning.loading.dataset",
+    "dsrt_lightning.population.metadata",
+    "dsrt_lightning.population.selection",
+)
 CASES = {
     "ours": Case("ours", _ours_store, _imported(_dataset(_ours_opened), *_OURS)),
     "datasetrt": Case("datasetrt", _datasetrt_store, _imported(_dataset(datasetrt.opened), "polars", "dataset_rt")),

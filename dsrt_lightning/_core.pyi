@@ -337,10 +337,6 @@ class BufferPool:
             max_free_bytes: That lie idle at most; the block that came back last is always kept.
         """
 
-    @property
-    def free_bytes(self) -> int:
-        """Bytes that lie idle."""
-
 class Reader:
     """Ordered, bounded read-ahead of whole batches on native threads.
 

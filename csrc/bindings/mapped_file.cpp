@@ -1,5 +1,4 @@
 // mapped_file.cpp: dsrt::MappedFile for Python, as a read-only buffer.
-#include <memory>
 #include <string>
 
 #include "bindings/register.h"

@@ -217,8 +217,7 @@ void register_reader(py::module_& module) {
                              });
 
   py::class_<BufferPool, std::shared_ptr<BufferPool>>(module, "BufferPool")
-      .def(py::init(&BufferPool::create), py::arg("max_free_bytes"))
-      .def_property_readonly("free_bytes", &BufferPool::free_bytes);
+      .def(py::init(&BufferPool::create), py::arg("max_free_bytes"));
 
   py::class_<Reader>(module, "Reader")
       .def("submit", &Reader::submit, py::arg("rows").noconvert())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,13 +49,17 @@ class BatchTransform:
         if self.function is None:
             return batch
         try:
-            if wants_generator(self.function):
+            if self._takes_rng:
                 rng = sample_generator(request.seed, request.epoch, request.pass_, request.start)
                 return self.function(batch, rng=rng)
             return self.function(batch)
         except Exception as error:
             _explain(error, self.function, f"a batch of epoch {request.epoch}, from position {request.start}")
             raise
+
+    @cached_property
+    def _takes_rng(self) -> bool:
+        return self.function is not None and wants_generator(self.function)
 
 
 @dataclass(frozen=True)
@@ -98,12 +103,12 @@ class SampleAssembler:
     def _transformed(self, samples: Iterable[Sample], request: BatchRequest) -> list[Any]:
         if self.transform is None:
             return [sample.data for sample in samples]
-        transformed = []
-        takes_rng = wants_generator(self.transform)
-        for i, sample in enumerate(samples):
+        transformed: list[Any] = []
+        for sample in samples:  # not `enumerate`, which keeps the one before
             try:
-                if takes_rng:
-                    rng = sample_generator(request.seed, request.epoch, request.pass_, request.start + i)
+                if self._takes_rng:
+                    position = request.start + len(transformed)
+                    rng = sample_generator(request.seed, request.epoch, request.pass_, position)
                     transformed.append(self.transform(sample, rng=rng))
                 else:
                     transformed.append(self.transform(sample))
@@ -113,6 +118,10 @@ class SampleAssembler:
                 raise
             del sample  # Its memory is for the next one.
         return transformed
+
+    @cached_property
+    def _takes_rng(self) -> bool:
+        return self.transform is not None and wants_generator(self.transform)
 
 
 def _explain(error: Exception, function: Callable[..., Any], where: str) -> None:

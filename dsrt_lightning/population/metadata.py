@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, cast
 
@@ -10,7 +11,9 @@ import numpy as np
 
 from dsrt_lightning.errors import MetadataError
 from dsrt_lightning.population.stored_columns import open_metadata
+from dsrt_lightning.population.threads import begun_in_threads
 from dsrt_lightning.population.wording import BUILT_IN
+from dsrt_lightning.store.manifest import METADATA
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 # Polars slows down with the number of chunks: below this mean size they are copied into one.
 _MIN_ROWS_PER_CHUNK = 4096
+_MIN_BYTES_PER_THREAD = 1 << 20  # a smaller file is read sooner than it is handed over
 
 
 def scan_metadata(caches: CacheSet) -> pl.LazyFrame:
@@ -95,10 +99,13 @@ def _tables(caches: Sequence[Cache], verify: bool) -> list[tuple[Cache, pl.DataF
     import pyarrow as pa
 
     runs: list[tuple[Cache, list[pa.RecordBatch]]] = []
-    sample_ids = pa.array(np.arange(max(cache.num_records for cache in caches)))
     schema = None
-    for cache in caches:
-        batches = open_metadata(cache, verify=verify)
+    num_bytes = sum(cache.manifest.file(METADATA).bytes for cache in caches)
+    are_large = num_bytes >= len(caches) * _MIN_BYTES_PER_THREAD
+    with begun_in_threads(partial(open_metadata, verify=verify), caches, worthwhile=are_large) as opened:
+        sample_ids = pa.array(np.arange(max(cache.num_records for cache in caches)))
+        files = list(opened)
+    for cache, batches in zip(caches, files, strict=True):
         cache_ids = pa.array(np.full(max(batch.num_rows for batch in batches), cache.cache_id))
         start = 0
         for batch in batches:

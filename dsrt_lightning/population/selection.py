@@ -8,7 +8,6 @@ import numpy as np
 
 from dsrt_lightning.errors import EmptyPopulationError, MetadataError, WeightError
 from dsrt_lightning.population.listed_rows import ListedRows
-from dsrt_lightning.population.threads import map_in_threads
 from dsrt_lightning.population.wording import BUILT_IN, IDS, listing
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from dsrt_lightning.store.cache_set import CacheSet
 
-_ROWS_PER_PIECE = 1 << 16
+_ROWS_PER_PIECE = 1 << 15  # fit the processor's cache; threads gain nothing, as they wait for the GIL
 
 
 class Selection(NamedTuple):
@@ -89,6 +88,9 @@ def _check_columns(frame: pl.DataFrame, where: str) -> None:
 
 def _record_numbers(caches: CacheSet, frame: pl.DataFrame, where: str) -> NDArray[np.int64] | ListedRows:
     """Return the record number of each row, ``[P]``; the whole table, only weighted anew, needs no array of them."""
+    listed = ListedRows(caches)
+    if frame.height == len(listed) and all(listed.are(*piece) for piece in _pieces(frame)):
+        return listed
     known = np.array([cache.cache_id for cache in caches.caches])
     sizes = np.array([cache.num_records for cache in caches.caches], np.uint64)
     bases = np.array(caches.bases)
@@ -108,25 +110,12 @@ def _record_numbers(caches: CacheSet, frame: pl.DataFrame, where: str) -> NDArra
         numbers: NDArray[np.int64] = sample_ids + run_bases
         return numbers
 
-    listed = ListedRows(caches)
-
-    def is_as_listed(piece: _Ids) -> bool:
-        numbers = numbers_of(piece)
-        positions = np.arange(piece.start, piece.start + len(piece.sample_ids))
-        return numbers is not None and bool((numbers == listed.at(positions)).all())
-
-    if frame.height == len(listed) and all(map_in_threads(is_as_listed, list(_pieces(frame)))):
-        return listed
     rows = np.empty(frame.height, np.int64)
-
-    def fill(piece: _Ids) -> bool:
+    for piece in _pieces(frame):
         numbers = numbers_of(piece)
-        if numbers is not None:
-            rows[piece.start : piece.start + len(numbers)] = numbers
-        return numbers is not None
-
-    if not all(map_in_threads(fill, list(_pieces(frame)))):
-        raise MetadataError(f"{where}: {_unknown_ids(caches, frame)}")
+        if numbers is None:
+            raise MetadataError(f"{where}: {_unknown_ids(caches, frame)}")
+        rows[piece.start : piece.start + len(numbers)] = numbers
     return rows
 
 

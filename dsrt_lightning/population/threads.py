@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -16,7 +17,22 @@ _MAX_THREADS = 8  # by then memory is the limit
 
 def map_in_threads(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Return what the function gives for each item, in order; the first exception that it raises is raised here."""
-    if len(items) < _MIN_ITEMS:
-        return [function(item) for item in items]
+    with begun_in_threads(function, items, worthwhile=len(items) >= _MIN_ITEMS) as results:
+        return list(results)
+
+
+@contextmanager
+def begun_in_threads(
+    function: Callable[[Item], Result], items: Sequence[Item], *, worthwhile: bool
+) -> Iterator[Iterator[Result]]:
+    """Begin the work of `map_in_threads` and give its results as they come, so that the caller can work meanwhile.
+
+    Args:
+        function, items: The work.
+        worthwhile: Otherwise the caller works on each item when it asks for its result.
+    """
+    if not worthwhile:
+        yield map(function, items)
+        return
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_THREADS)) as pool:
-        return list(pool.map(function, items))
+        yield pool.map(function, items)
