@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cache_builders import numbers
 from example_modules import example_modules
 from hypothesis import settings
 
@@ -32,3 +34,25 @@ def digits_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
         build(os.fspath(root / "caches"))
     return root
+
+
+@pytest.fixture(scope="session")
+def numbers_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """48 numbers; read it, do not write to it."""
+    return str(numbers(tmp_path_factory.mktemp("caches")))
+
+
+@pytest.fixture
+def cfg(numbers_cache: str) -> dict[str, Any]:
+    """A configuration that trains on 24 of them and validates on 12."""
+    return {
+        "caches": [numbers_cache],
+        "seed": 7,
+        "rules": [{"keep": "score >= 2"}],
+        "train": {
+            "rules": [{"keep": "label < 2"}, {"weight": {"balance": "label"}}],
+            "sampling": {"mode": "weighted", "epoch_length": 20},
+            "loader": {"batch_size": 4},
+        },
+        "val": {"rules": [{"keep": "label = 2"}], "loader": {"batch_size": 5}},
+    }

@@ -13,6 +13,7 @@ from damage import flip_byte, truncate
 from tiny_caches import make_cache, make_caches
 
 from dsrt_lightning.errors import CorruptCacheError, MetadataError
+from dsrt_lightning.population import metadata
 from dsrt_lightning.population.metadata import scan_metadata
 from dsrt_lightning.population.population import Population
 from dsrt_lightning.store.cache_set import CacheSet
@@ -115,6 +116,29 @@ def test_ten_thousand_caches_are_one_table(tmp_path: Path) -> None:
     assert table.height == 30_000
     assert table["cache_id"].gather_every(3).to_list() == [cache.cache_id for cache in many]
     assert table["label"].n_chunks() < 100
+
+
+@pytest.fixture(params=[0, 1 << 60], ids=["threads", "one_thread"])
+def opened_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take these files for large, or for small ones."""
+    monkeypatch.setattr(metadata, "_MIN_BYTES_PER_THREAD", request.param)
+
+
+@pytest.mark.usefixtures("opened_by")
+def test_files_of_any_size_are_one_table_in_the_order_they_were_given(tmp_path: Path) -> None:
+    caches = make_caches(tmp_path, **{f"c{i}": {"x": range(i, i + 100)} for i in range(20)})
+    table = scan_metadata(caches).collect()
+    assert table["x"].to_list() == [x for i in range(20) for x in range(i, i + 100)]
+    assert table["cache_id"].to_list() == [cache.cache_id for cache in caches.listed for _ in range(100)]
+
+
+@pytest.mark.usefixtures("opened_by")
+def test_of_several_damaged_files_the_first_is_reported(tmp_path: Path) -> None:
+    caches = make_caches(tmp_path, **{f"c{i}": {"x": range(100)} for i in range(20)})
+    for number in (13, 4, 17):
+        flip_byte(caches.listed[number].metadata_path, -100)
+    with pytest.raises(CorruptCacheError, match=r"c4/metadata\.arrow: CRC32C is"):
+        scan_metadata(caches)
 
 
 def test_flipped_byte_is_reported_with_both_checksums(tmp_path: Path) -> None:

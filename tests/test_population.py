@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tiny_caches import make_caches
 
 from dsrt_lightning.errors import EmptyPopulationError, MetadataError, WeightError
+from dsrt_lightning.population import selection
 from dsrt_lightning.population.population import Population
 from dsrt_lightning.store.cache_set import CacheSet
 
@@ -64,6 +65,30 @@ def test_a_table_that_was_only_weighted_anew_needs_no_array_of_rows(caches: Cach
         ids = [(caches.caches[ordinal].cache_id, row) for ordinal, row in map(caches.locate, population.rows.tolist())]
         assert ids == frame.select("cache_id", "sample_id").rows()
         assert population.frame().equals(frame)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> CacheSet:
+    """Caches of 1 to 40 records, opened in no order of their ids."""
+    sizes = [random.Random(i).randrange(1, 40) for i in range(30)]
+    opened = make_caches(tmp_path_factory.mktemp("many"), **{f"c{i}": {"x": range(n)} for i, n in enumerate(sizes)})
+    return CacheSet(random.Random(0).sample(opened.listed, len(opened.listed)))
+
+
+@given(one=st.integers(min_value=0), other=st.integers(min_value=0), is_copied=st.booleans(), piece=st.integers(1, 99))
+def test_a_table_with_one_other_row_is_not_taken_for_the_whole(
+    many: CacheSet, one: int, other: int, is_copied: bool, piece: int
+) -> None:
+    whole = Population.all_rows(many).frame()
+    order = list(range(len(whole)))
+    one, other = one % len(order), other % len(order)
+    order[one], order[other] = (order[other], order[other]) if is_copied else (order[other], order[one])
+    frame = whole[order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "_ROWS_PER_PIECE", piece)
+        population = Population.from_frame(many, frame)
+    assert ("rows" in vars(population)) == (one != other)
+    assert population.frame().select("cache_id", "sample_id").equals(frame.select("cache_id", "sample_id"))
 
 
 def test_rows_without_weight_leave_a_table_that_is_whole_otherwise(caches: CacheSet, table: pl.DataFrame) -> None:

@@ -129,6 +129,12 @@ void BoundedReader::State::read_until_closed() {
     lock.lock();
     stats.read_ns += busy_ns;
     finish(*task, std::move(error));
+    if (window.empty() || !window.front()->is_done) continue;
+    // Where every processor reads, the scheduler lets the consumer wait for milliseconds.
+    lock.unlock();
+    batch_ready.notify_all();
+    std::this_thread::yield();
+    lock.lock();
   }
 }
 
@@ -179,7 +185,6 @@ void BoundedReader::State::finish(const Task& task, std::exception_ptr error) {
   entry.is_done = true;
   entry.finished = Clock::now();
   count_bytes(entry);
-  if (&entry == window.front().get()) batch_ready.notify_all();
 }
 
 void BoundedReader::State::count_bytes(Entry& entry) {
