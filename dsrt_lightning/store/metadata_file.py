@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,10 +40,12 @@ class MetadataWriter:
         self._given = given
         self._where = where
         self._names: list[str] = []
+        self._num_names = -1  # of the first record, once it came
         self._columns: list[ColumnBuilder] = []
-        self._values_of: Callable[[Mapping[str, object]], tuple[object, ...]] | None = None
         # The buffered values row by row: many small tuples would keep the garbage collector busy.
         self._values: list[object] = []
+        self._values_of: Callable[[Mapping[str, object]], Any]
+        self._take: Callable[[Any], None] = self._values.append  # what `_values_of` gives
         self._values_per_row = 1
         self._values_per_batch = ROWS_PER_BATCH
         self._num_written = 0
@@ -59,13 +62,14 @@ class MetadataWriter:
         Raises:
             BuildError: The keys are not those of the first record, or, when a batch is full, values do not fit.
         """
+        if self._num_names < 0:
+            self._begin(row)
         try:
-            values = self._values_of(row) if self._values_of else self._first(row)
+            if len(row) != self._num_names:
+                raise self._other_keys(row)
+            self._take(self._values_of(row))
         except (KeyError, TypeError):
             raise self._other_keys(row) from None
-        if len(row) != len(self._names):
-            raise self._other_keys(row)
-        self._values += values
         if len(self._values) == self._values_per_batch:
             self._write_batch()
 
@@ -87,7 +91,7 @@ class MetadataWriter:
         if self._file is not None:
             self._file.discard()
 
-    def _first(self, row: Mapping[str, object]) -> tuple[object, ...]:
+    def _begin(self, row: Mapping[str, object]) -> None:
         if not isinstance(row, Mapping):
             raise BuildError(f"{self._where}: record 0: the metadata is a {type(row).__name__}, not a dict")
         names = list(row)
@@ -104,13 +108,15 @@ class MetadataWriter:
             )
         self._names = names
         self._columns = [ColumnBuilder(name, self._given.get(name)) for name in names]
-        if len(names) > 1:
+        if names:
             self._values_of = itemgetter(*names)
-        else:  # One name gives no tuple, and a row without values would not be counted.
-            self._values_of = lambda row: (row[names[0]] if names else None,)
+        else:  # A row without values would not be counted.
+            self._values_of = lambda row: None
+        if len(names) > 1:
+            self._take = self._values.extend
+        self._num_names = len(names)
         self._values_per_row = max(1, len(names))
         self._values_per_batch = ROWS_PER_BATCH * self._values_per_row
-        return self._values_of(row)
 
     def _other_keys(self, row: object) -> BuildError:
         number = f"{self._where}: record {self.num_rows}"
