@@ -244,6 +244,19 @@ def test_workers_change_neither_batches_nor_the_noise_of_transforms(dataset):
     assert run(2) == run(0)
 
 
+def add_noise(batch, rng):
+    return {**batch, "noise": rng.random()}
+
+
+def test_a_batch_transform_draws_noise_of_its_own_for_each_batch_wherever_it_runs(dataset):
+    def run(workers):
+        loader = RTLoader(dataset, batch_size=6, workers=workers, batch_transform=add_noise)
+        return [batch["noise"] for _ in range(2) for batch in loader]
+
+    assert run(1) == run(0)
+    assert len(set(run(0))) == 16
+
+
 def test_workers_gather_arrays_like_threads_do(dataset):
     loader = RTLoader(dataset, batch_size=6, workers=1)
     assert ids_of(loader) == ids_of(RTLoader(dataset, batch_size=6))
