@@ -44,8 +44,8 @@ fuzz: core
 	$(BIN)/python tests/fuzz_resume.py --scenarios 1000
 
 # What depends on Lightning, torchdata and Polars; the rest of the tests does not.
-OLDEST := tests/test_resume.py tests/test_datamodule.py tests/test_datamodule_sets.py tests/test_nodes.py tests/test_batch_sampler.py tests/test_loader.py \
-	tests/test_dataset.py tests/test_trace.py tests/test_rules.py tests/test_snapshot.py
+OLDEST := tests/test_resume.py tests/test_datamodule.py tests/test_datamodule_sets.py tests/test_nodes.py tests/test_batch_sampler.py \
+	tests/test_loader.py tests/test_transforms.py tests/test_dataset.py tests/test_trace.py tests/test_rules.py tests/test_snapshot.py
 
 test-oldest: core .venv-oldest/installed
 	PYTHONPATH=. .venv-oldest/bin/python -m pytest -p no:cacheprovider $(OLDEST)
