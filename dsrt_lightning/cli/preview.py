@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from dsrt_lightning.population.apply import unmatched_weights
     from dsrt_lightning.population.metadata import scan_metadata
     from dsrt_lightning.store.cache_set import open_caches
-    from dsrt_lightning.training.config import load_config
+    from dsrt_lightning.training.load_config import load_config
     from dsrt_lightning.training.splits import Planner
 
     config = load_config(args.config)

@@ -17,8 +17,9 @@ from dsrt_lightning.errors import ConfigError
 from dsrt_lightning.loading.dataset import RTDataset
 from dsrt_lightning.loading.loader import RTLoader
 from dsrt_lightning.store.cache_set import CacheSet, open_caches
-from dsrt_lightning.training.config import SPLITS, DatasetRTConfig, load_config
+from dsrt_lightning.training.config import SPLITS, DatasetRTConfig
 from dsrt_lightning.training.imports import resolve_callable
+from dsrt_lightning.training.load_config import load_config
 from dsrt_lightning.training.resume import ExactResume, TrainingDraws
 from dsrt_lightning.training.splits import LoaderPlan, Planner
 
