@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import deque
+from itertools import islice
+from operator import length_hint
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +122,48 @@ def test_whole_records_are_views_in_order(tmp_path: Path, level: int | None) -> 
     reader = RawReader(shards, **OPTIONS)
     rows = np.random.default_rng(2).integers(0, COUNT, 2000)
     reader.submit(rows)
-    views = reader.next()
+    views = list(reader.next())
     del shards, reader
     gc.collect()
     assert [bytes(view) for view in views] == [RECORDS[row] for row in rows]
     assert all(view.readonly for view in views)
+
+
+@pytest.mark.parametrize("level", [None, 3])
+def test_touching_records_ahead_changes_nothing_about_them(tmp_path: Path, level: int | None) -> None:
+    records = [bytes([i]) * (20_000 + i) for i in range(100)]
+    shards = ShardSet([write_cache(tmp_path / "a", records, level=level)], "first")
+    reader = RawReader(shards, threads=2, max_batches=4, max_bytes=1 << 30, touch_ahead=True)
+    waiting = deque(np.random.default_rng(3).integers(0, 100, (40, 30)))
+    taken: deque[np.ndarray] = deque()
+    while waiting or taken:
+        while waiting and reader.can_submit():
+            reader.submit(waiting[0])
+            taken.append(waiting.popleft())
+        rows = taken.popleft()
+        # Some batches are left half-read, as by a consumer that breaks off.
+        count = len(rows) if rows[0] % 2 else 7
+        assert [bytes(view) for view in islice(reader.next(), count)] == [records[row] for row in rows[:count]]
+
+
+def test_records_that_are_touched_outlive_their_reader(tmp_path: Path) -> None:
+    records = [bytes([i]) * 100_000 for i in range(40)]
+    reader = RawReader(
+        ShardSet([write_cache(tmp_path / "a", records)], "first"),
+        threads=1,
+        max_batches=2,
+        max_bytes=1 << 30,
+        touch_ahead=True,
+    )
+    reader.submit(np.arange(20))
+    reader.submit(np.arange(20, 40))
+    list(reader.next())
+    views = reader.next()
+    reader.close()
+    del reader
+    gc.collect()
+    assert length_hint(views) == 20
+    assert [bytes(view) for view in views] == records[20:]
 
 
 def test_arrays_are_the_callers_own(reader: BatchReader) -> None:

@@ -75,7 +75,7 @@ def in_child(work: Callable[[], None]) -> int:
 @in_many_threads
 def test_forked_child_is_refused_at_once_and_may_make_its_own_reader(shards: ShardSet) -> None:
     reader = full_reader(shards)
-    inherited = [reader.next()]
+    inherited = [list(reader.next())]
 
     def work() -> None:
         refusal = "opened before a fork, .* open it in the worker, or start workers with spawn or forkserver"
@@ -84,17 +84,17 @@ def test_forked_child_is_refused_at_once_and_may_make_its_own_reader(shards: Sha
                 call()
         reader.close()
         inherited.clear()
-        assert full_reader(shards).next() == RECORDS
+        assert list(full_reader(shards).next()) == RECORDS
 
     assert [in_child(work) for _ in range(10)] == [0] * 10
-    assert reader.next() == RECORDS
+    assert list(reader.next()) == RECORDS
 
 
 @in_many_threads
 def test_forked_child_may_drop_the_reader(shards: ShardSet) -> None:
     readers = [full_reader(shards)]
     assert [in_child(readers.clear) for _ in range(10)] == [0] * 10
-    assert readers[0].next() == RECORDS
+    assert list(readers[0].next()) == RECORDS
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ files = write_cache(Path(sys.argv[1]), [bytes(100)] * 1000, level=3)
 reader = RawReader(ShardSet([files], "first"), threads=2, max_batches=8, max_bytes=1 << 20)
 for _ in range(8):
     reader.submit(np.arange(1000))
-views = reader.next()
+views = list(reader.next())
 print(len(views))
 """
     paths = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "dsrt/record_access.h"
 #include "dsrt/record_batch.h"
 #include "dsrt/record_layout.h"
+#include "dsrt/touch_ahead.h"
 
 namespace py = pybind11;
 
@@ -127,23 +129,80 @@ class BatchReader : public Reader {
   std::shared_ptr<const GatherPlan> plan_;
 };
 
+// The records of a batch, one after the other; who touches the next ones is told where it is.
+class RecordViews {
+ public:
+  RecordViews(py::list views, std::shared_ptr<TouchAhead> touch_ahead, std::uint64_t place)
+      : views_(std::move(views)), touch_ahead_(std::move(touch_ahead)), place_(place) {}
+
+  py::object next() {
+    if (taken_ == views_.size()) throw py::stop_iteration();
+    py::object view = views_[taken_++];
+    if (touch_ahead_) {
+      touch_ahead_->at(place_);
+      place_ += static_cast<std::uint64_t>(PyMemoryView_GET_BUFFER(view.ptr())->len);
+    }
+    return view;
+  }
+
+  std::size_t remaining() const { return views_.size() - taken_; }
+
+ private:
+  py::list views_;
+  std::size_t taken_ = 0;
+  std::shared_ptr<TouchAhead> touch_ahead_;  // or null
+  std::uint64_t place_;                      // of the next record
+};
+
 class RawReader : public Reader {
  public:
-  using Reader::Reader;
+  // With `touch_ahead` one of the threads touches what is in the maps, and the others read.
+  RawReader(const RecordAccess& access, ReaderOptions options, bool touch_ahead)
+      // Decompressed records were just written: the caches hold what there is room for.
+      : RawReader(access, options,
+                  touch_ahead && !access.shards()->has_compressed()
+                      ? std::make_shared<TouchAhead>(access.shards())
+                      : nullptr) {}
 
-  py::list next_records() {
+  RecordViews next_records() {
     const std::unique_ptr<Batch> batch = next();
-    py::list result;
-    for (const RawRecords& slice : static_cast<const RecordBatch&>(*batch).slices()) {
-      append_views(shards_, slice, result);
+    const auto& records = static_cast<const RecordBatch&>(*batch);
+    py::list views;
+    for (const RawRecords& slice : records.slices()) append_views(shards_, slice, views);
+    const std::optional<std::uint64_t> place = std::exchange(next_place_, std::nullopt);
+    if (touch_ahead_) {
+      // A batch that has to be waited for is not touched: it would cost those who read.
+      reader().peek(
+          [this](const Batch& next) { next_place_ = add(static_cast<const RecordBatch&>(next)); });
     }
-    return result;
+    return {std::move(views), place ? touch_ahead_ : nullptr, place.value_or(0)};
   }
 
  private:
+  RawReader(const RecordAccess& access, ReaderOptions options,
+            std::shared_ptr<TouchAhead> touch_ahead)
+      : Reader(access, without_toucher(options, touch_ahead != nullptr)),
+        touch_ahead_(std::move(touch_ahead)) {}
+
+  static ReaderOptions without_toucher(ReaderOptions options, bool has_toucher) {
+    if (has_toucher && options.threads > 1) --options.threads;
+    return options;
+  }
+
   std::unique_ptr<Batch> make_batch(std::vector<std::int64_t> rows) override {
     return std::make_unique<RecordBatch>(*shards_, pool_, std::move(rows));
   }
+
+  std::uint64_t add(const RecordBatch& batch) {
+    std::vector<std::span<const std::byte>> records;
+    for (const RawRecords& slice : batch.slices()) {
+      records.insert(records.end(), slice.bytes.begin(), slice.bytes.end());
+    }
+    return touch_ahead_->add(records);
+  }
+
+  std::shared_ptr<TouchAhead> touch_ahead_;  // or null
+  std::optional<std::uint64_t> next_place_;  // of the batch to come, if it was added
 };
 
 // Gathers batches on the calling thread, one at a time, into memory that the caller provides.
@@ -245,14 +304,19 @@ void register_reader(py::module_& module) {
            py::arg("shards"), py::arg("layout"), py::arg("fields"))
       .def("gather", &BatchGatherer::gather, py::arg("rows").noconvert(), py::arg("allocate"));
 
+  py::class_<RecordViews>(module, "RecordViews")
+      .def("__iter__", [](py::object self) { return self; })
+      .def("__next__", &RecordViews::next)
+      .def("__length_hint__", &RecordViews::remaining);
+
   py::class_<RawReader, Reader>(module, "RawReader")
       .def(py::init([](const RecordAccess& shards, int threads, std::size_t max_batches,
-                       std::uint64_t max_bytes) {
-             return std::make_unique<RawReader>(shards,
-                                                ReaderOptions{threads, max_batches, max_bytes});
+                       std::uint64_t max_bytes, bool touch_ahead) {
+             return std::make_unique<RawReader>(
+                 shards, ReaderOptions{threads, max_batches, max_bytes}, touch_ahead);
            }),
            py::arg("shards"), py::kw_only(), py::arg("threads"), py::arg("max_batches"),
-           py::arg("max_bytes"))
+           py::arg("max_bytes"), py::arg("touch_ahead") = false)
       .def("next", &RawReader::next_records);
 }
 

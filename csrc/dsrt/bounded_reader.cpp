@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <csignal>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "dsrt/map_guard.h"
+#include "dsrt/signals_blocked.h"
 
 namespace dsrt {
 
@@ -52,24 +52,6 @@ struct Task {
   bool is_prepare;
   std::size_t begin;
   std::size_t end;
-};
-
-// While one lives, threads started get every signal blocked but those raised by their own faults:
-// Ctrl-C is for the threads that know what to do.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (const int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGABRT}) sigdelset(&blocked, fault);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
 };
 
 }  // namespace
@@ -289,6 +271,13 @@ std::unique_ptr<Batch> BoundedReader::next(std::chrono::milliseconds patience) {
   at.stats.bytes += head->held_bytes;
   at.stats.finished_ns = nanoseconds_between({}, head->finished);
   return std::move(head->batch);
+}
+
+void BoundedReader::peek(const std::function<void(const Batch&)>& look) const {
+  const State& at = state();
+  const std::lock_guard lock(at.mutex);
+  if (at.window.empty() || !at.window.front()->is_done || at.window.front()->error) return;
+  look(*at.window.front()->batch);
 }
 
 std::size_t BoundedReader::pending() const {

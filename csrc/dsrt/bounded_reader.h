@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 
@@ -59,6 +60,9 @@ class BoundedReader {
   // The oldest batch, or null if it is not finished within `patience`. Throws
   // std::invalid_argument if none was submitted.
   std::unique_ptr<Batch> next(std::chrono::milliseconds patience);
+
+  // Calls `look` with the batch that next() will return, if that is known; readers wait meanwhile.
+  void peek(const std::function<void(const Batch&)>& look) const;
 
   std::size_t pending() const;  // submitted and not yet taken
   bool can_submit() const;

@@ -88,10 +88,16 @@ class SampleAssembler:
 
     def reader(self, ahead: ReadAhead, pool: BufferPool) -> RawReader:
         """Start native threads that read what :meth:`finish` takes."""
-        shards = self.records.caches.shards
-        return RawReader(shards, threads=ahead.threads, max_batches=ahead.batches, max_bytes=ahead.bytes)
+        caches = self.records.caches
+        return RawReader(
+            caches.shards,
+            threads=ahead.threads,
+            max_batches=ahead.batches,
+            max_bytes=ahead.bytes,
+            touch_ahead=not caches.codec.gives_views,
+        )
 
-    def finish(self, stored: Sequence[memoryview], request: BatchRequest) -> Any:
+    def finish(self, stored: Iterable[memoryview], request: BatchRequest) -> Any:
         """Return the batch of ``request``, whose records were read."""
         payload = collate(self._transformed(decode_samples(self.records, stored, request.positions), request))
         return self.batch_transform(self.selection.build(payload, request, self.records), request)
@@ -149,7 +155,7 @@ def read_samples(records: Records, positions: np.ndarray) -> Iterator[Sample]:
     return decode_samples(records, records.caches.shards.read_many(records.rows(positions)), positions)
 
 
-def decode_samples(records: Records, stored: Sequence[memoryview], positions: np.ndarray) -> Iterator[Sample]:
+def decode_samples(records: Records, stored: Iterable[memoryview], positions: np.ndarray) -> Iterator[Sample]:
     """Yield the samples of population positions int64 ``[n]`` whose records were read.
 
     Raises:

@@ -158,7 +158,8 @@ def _iterate(view: View, epoch: int, pass_: int) -> Iterator[Sample]:
     stream = view.stream(global_batch=1)
     starts = iter(range(0, stream.epoch_length, _CHUNK))
     waiting: deque[np.ndarray] = deque()
-    reader = RawReader(records.caches.shards, threads=2, max_batches=4, max_bytes=64 << 20)
+    touch_ahead = not records.caches.codec.gives_views
+    reader = RawReader(records.caches.shards, threads=2, max_batches=4, max_bytes=64 << 20, touch_ahead=touch_ahead)
     try:
         while True:
             while reader.can_submit() and (start := next(starts, None)) is not None:

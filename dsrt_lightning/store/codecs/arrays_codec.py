@@ -38,6 +38,7 @@ class ArraysCodec(Codec):
 
     name: ClassVar[str] = "arrays"
     alignment: ClassVar[int] = 16
+    gives_views = True
 
     def __init__(
         self,

@@ -24,11 +24,13 @@ class Codec(ABC):
         name: What a manifest calls the codec; the entry point's name in the group ``dsrt_lightning.codecs``.
         alignment: Every record starts at a multiple of this many bytes, a power of two up to 4096.
         needs_trust: Reading a record may run code of whoever wrote it, so opening needs ``allow_pickle=True``.
+        gives_views: Decoding leaves most bytes of a record unread, because samples are views of them.
     """
 
     name: ClassVar[str]
     alignment: ClassVar[int] = 1
     needs_trust: ClassVar[bool] = False
+    gives_views: bool = False
 
     @abstractmethod
     def encode(self, sample: object) -> Sequence[Buffer]:

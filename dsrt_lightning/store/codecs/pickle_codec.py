@@ -45,6 +45,7 @@ class PickleCodec(Codec):
 
     def __init__(self, *, in_band: bool = False) -> None:
         self._in_band = in_band
+        self.gives_views = not in_band
 
     def encode(self, sample: object) -> Sequence[Buffer]:
         """Return header, pickle and the out-of-band buffers with the zeros between them."""
