@@ -5,8 +5,8 @@
 //
 // Who decodes in Python copies each record out of its map, at the speed at which one core waits
 // for memory; out of a cache that another core has filled it is copied faster
-// (docs/performance.md). Records stand in one endless row, and are named by their first byte's
-// place in it.
+// (docs/decisions/touch-ahead.md). Records stand in one endless row, and are named by their first
+// byte's place in it.
 //
 // Ownership  Shares the ShardSet; owns its thread, which starts with the first records that are
 //            worth it. Without a second processor, or a thread to be had, nothing is touched.
