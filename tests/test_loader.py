@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
+from itertools import chain
 
 import numpy as np
 import polars as pl
@@ -10,6 +12,7 @@ import pytest
 import torch
 from cache_builders import build, numbers
 from drawn import draw_noise, drawn_ids, flat
+from native_threads import in_child, in_many_threads, reader_threads
 from resume_law import assert_resumes_exactly
 from resume_scenarios import MODES
 
@@ -233,6 +236,48 @@ def drawn_ids_of_all(dataset):
 
     stream = DrawStream(Population.all_rows(dataset.caches), dataset.sampling, dataset.seed)
     return stream.positions(0, 0, 0, 48).tolist()
+
+
+# Threads
+
+
+def test_native_threads_sleep_from_pass_to_pass_and_end_with_the_loader(dataset):
+    gc.collect()
+    before = reader_threads()
+    loader = RTLoader(dataset, batch_size=8, threads=2)
+    first = ids_of(loader)
+    threads = reader_threads() - before
+    assert len(threads) == 2
+    second = ids_of(loader)
+    assert reader_threads() - before == threads
+    assert second != first
+    assert sorted(chain(*second)) == sorted(chain(*first))
+    del loader
+    assert not reader_threads() - before
+
+
+def test_an_iteration_that_is_given_up_ends_its_threads(dataset):
+    gc.collect()
+    before = reader_threads()
+    loader = RTLoader(dataset, batch_size=8, threads=2)
+    next(iter(loader))
+    assert not reader_threads() - before
+    assert len(ids_of(loader)) == 6
+
+
+@in_many_threads
+def test_a_child_of_a_fork_reads_on_with_threads_of_its_own(dataset):
+    loader = RTLoader(dataset, batch_size=8)
+    list(loader)
+    twin = RTLoader(dataset, batch_size=8)
+    list(twin)
+    expected = ids_of(twin)
+
+    def work():
+        assert ids_of(loader) == expected
+
+    assert in_child(work) == 0
+    assert ids_of(loader) == expected
 
 
 # State

@@ -8,13 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from native_threads import in_child, in_many_threads, reader_threads
 from raw_caches import write_cache
 
 from dsrt_lightning._core import RawReader, ShardSet
@@ -36,40 +35,15 @@ def full_reader(shards: ShardSet) -> RawReader:
     return reader
 
 
-def num_readers() -> int:
-    """Return how many threads of readers live; those that other tests left behind may end at any moment."""
-    names = []
-    for task in Path("/proc/self/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):
-            names.append((task / "comm").read_text().strip())
-    return names.count("dsrt-reader")
-
-
 def test_readers_dropped_after_one_batch_leave_no_threads_or_descriptors(shards: ShardSet) -> None:
     gc.collect()
     with_one = full_reader(shards)
-    assert num_readers() >= OPTIONS["threads"]
+    assert len(reader_threads()) >= OPTIONS["threads"]
     with_one.close()
-    before = num_readers(), len(os.listdir("/proc/self/fd"))
+    before = len(reader_threads()), len(os.listdir("/proc/self/fd"))
     for _ in range(300):
         full_reader(shards).next()
-    assert (num_readers(), len(os.listdir("/proc/self/fd"))) == before
-
-
-# From Python 3.12 on, os.fork() warns of what these tests are about.
-in_many_threads = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Exit status of ``work`` in a forked child, 0 if it returned."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)  # A hang ends as a failure.
-        try:
-            work()
-        finally:
-            os._exit(int(sys.exc_info()[0] is not None))
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert (len(reader_threads()), len(os.listdir("/proc/self/fd"))) == before
 
 
 @in_many_threads

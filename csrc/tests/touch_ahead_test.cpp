@@ -86,6 +86,8 @@ void test_goes_on_as_the_caller_does() {
   const std::uint64_t begin = ahead.add(std::span(cache.records).first(num_records / 2));
   const std::uint64_t half = ahead.add(std::span(cache.records).subspan(num_records / 2));
   CHECK(half == begin + num_records / 2 * record_bytes);
+  CHECK(cache.becomes_resident(records_in_window - 2));
+  sleep_a_little();  // As the thread does by now.
   for (std::size_t i = 0; i < num_records - 1; ++i) {
     ahead.at(begin + i * record_bytes);
     CHECK(cache.becomes_resident(i + 1));

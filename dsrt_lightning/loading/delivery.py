@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -40,8 +41,16 @@ class ReadAhead:
                 raise ValueError(f"{name} is {getattr(self, name)} but must be at least 1")
 
 
+@dataclass(frozen=True)
+class _IdleReader:
+    reader: BatchReader | RawReader
+    process: int  # that its threads are in
+
+
 class NativeDelivery:
     """Reads in native threads, and does on the consumer's own thread what takes Python: for arrays next to nothing.
+
+    The threads sleep from the end of a pass to the next one: new ones take milliseconds to find a processor.
 
     Args:
         assembler: Makes batches of what was read.
@@ -59,38 +68,44 @@ class NativeDelivery:
         self._read_ahead = read_ahead
         self._skipping = skipping
         self._pool: BufferPool | None = None
+        self._idle: _IdleReader | None = None
 
     def __call__(self, requests: Iterator[BatchRequest]) -> Iterator[Made]:
-        """Yield the batches of ``requests``; the threads end with the iterator."""
+        """Yield the batches of ``requests``; the threads end with an iterator that is not exhausted."""
+        reader = self._reader()
+        try:
+            yield from self._batches(reader, requests)
+        except BaseException:
+            reader.close()
+            raise
+        self._idle = _IdleReader(reader, os.getpid())
+
+    def _batches(self, reader: BatchReader | RawReader, requests: Iterator[BatchRequest]) -> Iterator[Made]:
         waiting: deque[BatchRequest] = deque()
         rows = self._assembler.records.rows
-        reader = self._reader()
-        read_ns = 0
-        try:
-            while True:
-                while reader.can_submit() and (request := next(requests, None)) is not None:
-                    if self._skipping is not None:
-                        request = self._skipping.substitution(request)
-                    reader.submit(rows(request.positions))
-                    waiting.append(request)
-                if not waiting:
-                    return
-                request = waiting.popleft()
-                try:
-                    read = reader.next()
-                except CorruptCacheError:
-                    if self._skipping is None:
-                        raise
-                    made = self._skipping(request)
-                else:
-                    stats = reader.stats()
-                    made = self._made(read, request, stats["read_ns"] - read_ns, stats["finished_ns"])
-                    read_ns = stats["read_ns"]
-                    del read  # Its memory is the consumer's alone.
-                yield made
-                del made  # Its memory is the consumer's alone.
-        finally:
-            reader.close()
+        read_ns = reader.stats()["read_ns"]
+        while True:
+            while reader.can_submit() and (request := next(requests, None)) is not None:
+                if self._skipping is not None:
+                    request = self._skipping.substitution(request)
+                reader.submit(rows(request.positions))
+                waiting.append(request)
+            if not waiting:
+                return
+            request = waiting.popleft()
+            try:
+                read = reader.next()
+            except CorruptCacheError:
+                if self._skipping is None:
+                    raise
+                made = self._skipping(request)
+            else:
+                stats = reader.stats()
+                made = self._made(read, request, stats["read_ns"] - read_ns, stats["finished_ns"])
+                read_ns = stats["read_ns"]
+                del read  # Its memory is the consumer's alone.
+            yield made
+            del made  # Its memory is the consumer's alone.
 
     def _made(self, read: Any, request: BatchRequest, read_ns: int, finished_ns: int) -> Made:
         began = time.monotonic()
@@ -101,12 +116,15 @@ class NativeDelivery:
         )
 
     def _reader(self) -> BatchReader | RawReader:
+        idle, self._idle = self._idle, None
+        if idle is not None and idle.process == os.getpid():  # Its threads do not survive a fork.
+            return idle.reader
         if self._pool is None:  # It outlives a pass: new memory costs more than to fill it.
             self._pool = BufferPool(self._read_ahead.bytes)
         return self._assembler.reader(self._read_ahead, self._pool)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pool": None}
+        return {**self.__dict__, "_pool": None, "_idle": None}
 
 
 class ThreadDelivery:
