@@ -50,8 +50,9 @@ class RTLoader:
         workers: 0 reads in threads. More are DataLoader processes, for transforms that hold the GIL; callables must
             then be picklable, and the script needs ``if __name__ == "__main__"``.
         threads: Threads that read or, where samples need Python, decode and transform. 0 decodes and transforms on the
-            thread that asks for batches, while one other reads ahead: for debuggers, and the fastest way where a
-            transform holds the GIL and the consumer does nothing else.
+            thread that asks for batches, while two others read and touch what comes next: for debuggers, and the
+            fastest way where a transform holds the GIL and the consumer does nothing else. Threads that read sleep
+            from pass to pass, and end with the loader.
         prefetch_batches: Batches made ahead of the consumer.
         prefetch_bytes: Bytes made ahead; one batch is always allowed.
         device: A CUDA device to deliver batches on, each copied while the one before it is used; None leaves them on
