@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path("build/bench"), help="folder of the stores, about 12 GB")
     parser.add_argument("--size", choices=list(SIZES), default="full")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS + PEER_WORKLOADS, default=list(WORKLOADS))
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS + PEER_WORKLOADS, help="all, if not given")
     parser.add_argument("--baseline", help="the interpreter that has dataset-rt; without it there are no ratios to it")
     parser.add_argument("--peers", nargs=2, help="the interpreters of the other libraries and of MosaicML streaming")
     parser.add_argument("--timeout", type=float, default=3600, help="seconds for one process")
@@ -40,10 +40,9 @@ def main() -> None:
     pythons = {"ours": sys.executable, "limit": sys.executable}
     if arguments.baseline:
         pythons["datasetrt"] = os.path.abspath(arguments.baseline)
-    workloads = list(arguments.workloads)
     if arguments.peers:
         pythons |= zip(("peers", "streaming"), map(os.path.abspath, arguments.peers), strict=True)
-        workloads += [name for name in PEER_WORKLOADS if name not in workloads]
+    workloads = arguments.workloads or [*WORKLOADS, *(PEER_WORKLOADS if arguments.peers else ())]
 
     lines = describe(pythons)
     measured = run_all(Runner(pythons, root, arguments.size, arguments.timeout), workloads, arguments.trials)
