@@ -90,8 +90,10 @@ def _case(name: str, peer: Peer, workload: Workload, workers: int) -> Case:
 
     def run(data: Data, root: Path) -> Measures:
         loader = _loader(peer, root, workload, data, workers)
-        draws, batch = workload.draws(data), workload.batch(data)
-        return time_passes(lambda: islice(loader, -(-draws // batch)), workload.check, draws, data.size.passes)
+        draws = workload.draws(data)
+        # At the end of a stream each worker has a batch of its own that is not full.
+        num_batches = None if draws == workload.count(data) else -(-draws // workload.batch(data))
+        return time_passes(lambda: islice(loader, num_batches), workload.check, draws, data.size.passes)
 
     return Case(peer.environment, store, run)
 
