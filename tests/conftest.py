@@ -12,6 +12,9 @@ from cache_builders import numbers
 from example_modules import example_modules
 from hypothesis import settings
 
+from dsrt_lightning import open_dataset
+from dsrt_lightning.loading.dataset import RTDataset
+
 # A busy machine is no failure: hypothesis judges results, not times.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -40,6 +43,12 @@ def digits_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def numbers_cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     """48 numbers; read it, do not write to it."""
     return str(numbers(tmp_path_factory.mktemp("caches")))
+
+
+@pytest.fixture
+def dataset(numbers_cache: str) -> RTDataset:
+    """The numbers, shuffled."""
+    return open_dataset(numbers_cache, seed=5, sampling="shuffle")
 
 
 @pytest.fixture

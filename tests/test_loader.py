@@ -20,16 +20,6 @@ from dsrt_lightning import RTLoader, open_dataset
 from dsrt_lightning.errors import CacheNotFoundError, ConfigError, StateMismatchError
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return numbers(tmp_path_factory.mktemp("caches"))
-
-
-@pytest.fixture
-def dataset(cache):
-    return open_dataset(cache, seed=5, sampling="shuffle")
-
-
 def ids_of(loader):
     return [batch["id"].tolist() for batch in loader]
 
@@ -160,8 +150,8 @@ def test_workers_gather_arrays_like_threads_do(dataset):
 
 @pytest.mark.parametrize("sampling", MODES, ids=lambda sampling: sampling["mode"])
 @pytest.mark.parametrize("world_size", [2, 3, 4, 8])
-def test_ranks_together_get_the_global_batches_of_one_rank_in_every_mode(cache, sampling, world_size):
-    dataset = open_dataset(cache, seed=5, sampling=sampling)
+def test_ranks_together_get_the_global_batches_of_one_rank_in_every_mode(numbers_cache, sampling, world_size):
+    dataset = open_dataset(numbers_cache, seed=5, sampling=sampling)
     dataset.update_metadata(dataset.get_metadata().with_columns(weight=pl.col("score")))
     alone = ids_of(RTLoader(dataset, batch_size=24))
     ranks = [
@@ -172,8 +162,8 @@ def test_ranks_together_get_the_global_batches_of_one_rank_in_every_mode(cache, 
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 3, 5])
-def test_evaluation_visits_every_row_once_over_all_ranks_and_masks_the_padding(cache, world_size):
-    dataset = open_dataset(cache, sampling="sequential")
+def test_evaluation_visits_every_row_once_over_all_ranks_and_masks_the_padding(numbers_cache, world_size):
+    dataset = open_dataset(numbers_cache, sampling="sequential")
     dataset.update_metadata(dataset.get_metadata().head(23))
     loaders = [
         RTLoader(dataset, batch_size=4, drop_last=False, rank=rank, world_size=world_size) for rank in range(world_size)
@@ -304,13 +294,13 @@ def test_rank_without_world_size_is_refused(dataset):
         RTLoader(dataset, batch_size=4, rank=1)
 
 
-def test_arguments_of_another_type_are_refused_by_name(dataset, cache):
-    with pytest.raises(TypeError, match="dataset is a PosixPath but must be an RTDataset"):
-        RTLoader(cache, batch_size=4)
+def test_arguments_of_another_type_are_refused_by_name(dataset, numbers_cache):
+    with pytest.raises(TypeError, match="dataset is a str but must be an RTDataset"):
+        RTLoader(numbers_cache, batch_size=4)
     with pytest.raises(TypeError, match="batch_size is '4' but must be an integer"):
         RTLoader(dataset, batch_size="4")
     with pytest.raises(ValueError, match="seed is -1 but must be in"):
-        open_dataset(cache, seed=-1)
+        open_dataset(numbers_cache, seed=-1)
 
 
 @pytest.mark.parametrize("option", ["prefetch_batches", "prefetch_bytes", "batch_size"])

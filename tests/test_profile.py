@@ -12,25 +12,14 @@ import warnings
 import lightning
 import pytest
 import torch
-from cache_builders import numbers
 from lightning.pytorch.loggers import CSVLogger
 
-from dsrt_lightning import BatchNode, DatasetRTDataModule, LoaderProfile, RTLoader, open_dataset
+from dsrt_lightning import BatchNode, DatasetRTDataModule, LoaderProfile, RTLoader
 from dsrt_lightning.loading.stats import Cost, LoaderStats, Meter
 from dsrt_lightning.training.profile import verdict
 
 NAP_S = 0.01
 RECORD_BYTES = 14
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return numbers(tmp_path_factory.mktemp("caches"))
-
-
-@pytest.fixture
-def dataset(cache):
-    return open_dataset(cache, seed=5, sampling="shuffle")
 
 
 def nap(sample):
@@ -216,9 +205,9 @@ def test_without_a_logger_the_sentence_comes_all_the_same(tmp_path, dataset, mon
     assert said == [verdict(profile.stats)]
 
 
-def test_a_fit_counts_from_its_own_beginning_also_where_loaders_are_made_anew(tmp_path, cache):
+def test_a_fit_counts_from_its_own_beginning_also_where_loaders_are_made_anew(tmp_path, numbers_cache):
     train = {"sampling": {"mode": "shuffle"}, "loader": {"batch_size": 6}}
-    data = DatasetRTDataModule({"caches": [str(cache)], "train": train})
+    data = DatasetRTDataModule({"caches": [numbers_cache], "train": train})
     profile = LoaderProfile()
     fit(tmp_path, profile, datamodule=data, max_epochs=3, reload_dataloaders_every_n_epochs=1)
     assert profile.stats.samples == 3 * 48
@@ -226,11 +215,11 @@ def test_a_fit_counts_from_its_own_beginning_also_where_loaders_are_made_anew(tm
     assert profile.stats.samples == 48
 
 
-def test_several_loaders_are_profiled_together(tmp_path, cache):
+def test_several_loaders_are_profiled_together(tmp_path, numbers_cache):
     sets = {"a": {"loader": {"batch_size": 6}}, "b": {"loader": {"batch_size": 3}}}
     train = {"sampling": {"mode": "shuffle"}, "sets": sets, "combine": "min_size"}
     profile = LoaderProfile()
-    fit(tmp_path, profile, datamodule=DatasetRTDataModule({"caches": [str(cache)], "train": train}))
+    fit(tmp_path, profile, datamodule=DatasetRTDataModule({"caches": [numbers_cache], "train": train}))
     assert profile.stats.samples >= 48 + 24
     assert 0 <= profile.stats.wait_fraction <= 1
 

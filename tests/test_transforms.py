@@ -8,20 +8,9 @@ import traceback
 from functools import partial
 
 import pytest
-from cache_builders import numbers
 from drawn import draw_noise, drawn_ids, flat
 
 from dsrt_lightning import RTLoader, open_dataset
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return numbers(tmp_path_factory.mktemp("caches"))
-
-
-@pytest.fixture
-def dataset(cache):
-    return open_dataset(cache, seed=5, sampling="shuffle")
 
 
 def test_a_transform_gets_the_sample_with_data_metadata_and_ids(dataset):
@@ -77,10 +66,10 @@ def stop(batch):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_stop_iteration_in_a_transform_is_an_error_and_not_the_end_of_the_pass(cache, workers):
-    dataset = open_dataset(cache, sampling="sequential")
+def test_a_stop_iteration_in_a_transform_is_an_error_and_not_the_end_of_the_pass(numbers_cache, workers):
+    dataset = open_dataset(numbers_cache, sampling="sequential")
     options = {"batch_size": 4, "workers": workers}
-    with pytest.raises(RuntimeError, match=f"{cache}: record 0: partial raised StopIteration"):
+    with pytest.raises(RuntimeError, match=f"{numbers_cache}: record 0: partial raised StopIteration"):
         next(iter(RTLoader(dataset, transform=partial(fail_on, StopIteration()), **options)))
     with pytest.raises(RuntimeError, match="a batch of epoch 0, from position 0: stop raised StopIteration"):
         next(iter(RTLoader(dataset, batch_transform=stop, **options)))
@@ -88,12 +77,12 @@ def test_a_stop_iteration_in_a_transform_is_an_error_and_not_the_end_of_the_pass
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="exceptions take notes from Python 3.11 on")
 @pytest.mark.parametrize("workers", [0, 1])
-def test_the_error_of_a_transform_names_the_record_and_keeps_its_type(cache, workers):
-    dataset = open_dataset(cache, sampling="sequential")
+def test_the_error_of_a_transform_names_the_record_and_keeps_its_type(numbers_cache, workers):
+    dataset = open_dataset(numbers_cache, sampling="sequential")
     loader = RTLoader(dataset, batch_size=4, workers=workers, transform=partial(fail_on, KeyError("width")))
     with pytest.raises(KeyError, match="width") as caught:
         next(iter(loader))
-    assert f"{cache}: record 0: raised in partial" in "".join(traceback.format_exception(caught.value))
+    assert f"{numbers_cache}: record 0: raised in partial" in "".join(traceback.format_exception(caught.value))
 
 
 def test_workers_change_neither_batches_nor_the_noise_of_transforms(dataset):
