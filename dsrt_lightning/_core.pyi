@@ -11,10 +11,19 @@ from typing_extensions import Buffer as AnyBuffer
 
 Buffer: TypeAlias = AnyBuffer | NDArray[np.generic]  # Arrays declare that they are buffers from Python 3.12 only.
 
-# --- Checksum (csrc/bindings/checksum.cpp) ---
+# --- Plain bytes (csrc/bindings/plain_bytes.cpp) ---
 
 def crc32c(data: Buffer, before: int = 0) -> int:
     """Return the CRC32C of C-contiguous ``data``, continuing from that of the bytes before; without the GIL."""
+
+def are_short_ascii(views: Buffer) -> bool:
+    """Return whether all of Arrow's string views, 16 bytes each, hold their text themselves and it is ASCII.
+
+    Then none of them leads out of a buffer, and all are valid UTF-8; False says nothing. Without the GIL.
+
+    Args:
+        views: C-contiguous; bytes after the last whole view are not looked at.
+    """
 
 # --- Writer (csrc/bindings/shard_writer.cpp) ---
 

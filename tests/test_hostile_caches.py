@@ -152,6 +152,17 @@ def test_text_whose_offset_leads_out_of_its_buffer_is_refused(tmp_path: Path) ->
         open_dataset(cache).get_metadata()
 
 
+@pytest.mark.parametrize("lie", [b"tr\xffin", b"train\0\0\0\0\0\0!"], ids=["no UTF-8", "something after its end"])
+def test_short_text_that_is_none_is_refused(tmp_path: Path, lie: bytes) -> None:
+    cache = build(tmp_path, "text", [(b"x", {"split": "train"}) for _ in range(1000)], codec="bytes")
+    content = (cache / "metadata.arrow").read_bytes()
+    last = content.rindex(struct.pack("<i12s", 5, b"train"))
+    (cache / "metadata.arrow").write_bytes(content[: last + 4] + struct.pack("12s", lie) + content[last + 16 :])
+    forge(cache, "metadata.arrow")
+    with pytest.raises(CorruptCacheError, match=rf"^{cache}/metadata\.arrow: cannot be read as an Arrow file"):
+        open_dataset(cache).get_metadata()
+
+
 def test_columns_that_the_manifest_does_not_have_are_refused(tmp_path: Path) -> None:
     cache = build(tmp_path, "columns", [(b"x", {"label": i}) for i in range(3)], codec="bytes")
     table = pa.table({"weight": [0.0, 1.0, 2.0]})

@@ -10,6 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 from damage import flip_byte, truncate
+from hypothesis import given
+from hypothesis import strategies as st
 from tiny_caches import make_cache, make_caches
 
 from dsrt_lightning.errors import CorruptCacheError, MetadataError
@@ -101,6 +103,14 @@ EVERY_TYPE = pl.DataFrame(
 def test_every_metadata_type_is_scanned_as_it_was_stored(tmp_path: Path) -> None:
     caches = make_caches(tmp_path, a=EVERY_TYPE)
     assert scan_metadata(caches).drop("cache_id", "sample_id", "weight").collect().equals(EVERY_TYPE)
+
+
+@given(texts=st.lists(st.none() | st.text(max_size=15), min_size=1, max_size=20))
+def test_texts_of_any_length_and_alphabet_are_scanned_as_they_were_stored(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str | None]
+) -> None:
+    caches = make_caches(tmp_path_factory.mktemp("texts"), a={"text": pl.Series(texts, dtype=pl.String)})
+    assert scan_metadata(caches).collect()["text"].to_list() == texts
 
 
 @pytest.mark.parametrize("row", [0, 1])

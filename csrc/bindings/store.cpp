@@ -6,7 +6,7 @@ namespace dsrt::bindings {
 void register_store(pybind11::module_& module) {
   register_shard_writer(module);
   register_shard_set(module);
-  register_checksum(module);
+  register_plain_bytes(module);
   register_mapped_file(module);
 }
 

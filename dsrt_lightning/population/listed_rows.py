@@ -40,6 +40,10 @@ class ListedRows:
         """Return whether ids ``[n]`` are those of positions ``[start, start + n)`` in ``[0, len)``."""
         end = start + len(sample_ids)
         first, last = np.searchsorted(self._starts, [start, end - 1], side="right") - 1
+        if first == last:  # as nearly always: no array that repeats numbers
+            if not (cache_ids == self._cache_ids[first]).all():
+                return False
+            return bool((sample_ids == np.arange(start - self._starts[first], end - self._starts[first])).all())
         starts = self._starts[first : last + 1]
         lengths = np.diff(starts.clip(start), append=end)
         if not (cache_ids == np.repeat(self._cache_ids[first : last + 1], lengths)).all():
