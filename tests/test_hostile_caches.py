@@ -163,6 +163,18 @@ def test_short_text_that_is_none_is_refused(tmp_path: Path, lie: bytes) -> None:
         open_dataset(cache).get_metadata()
 
 
+def test_number_of_nulls_that_is_another_is_refused(tmp_path: Path) -> None:
+    records = [(b"x", {"split": None if i == 7 else "train"}) for i in range(1000)]
+    cache = build(tmp_path, "nulls", records, codec="bytes")
+    content = (cache / "metadata.arrow").read_bytes()
+    counts = struct.pack("<qq", 1000, 1)  # rows, nulls
+    assert content.count(counts) == 1
+    (cache / "metadata.arrow").write_bytes(content.replace(counts, struct.pack("<qq", 1000, 2)))
+    forge(cache, "metadata.arrow")
+    with pytest.raises(CorruptCacheError, match=rf"^{cache}/metadata\.arrow: cannot be read as an Arrow file"):
+        open_dataset(cache).get_metadata()
+
+
 def test_columns_that_the_manifest_does_not_have_are_refused(tmp_path: Path) -> None:
     cache = build(tmp_path, "columns", [(b"x", {"label": i}) for i in range(3)], codec="bytes")
     table = pa.table({"weight": [0.0, 1.0, 2.0]})

@@ -91,6 +91,17 @@ def test_a_table_with_one_other_row_is_not_taken_for_the_whole(
     assert population.frame().select("cache_id", "sample_id").equals(frame.select("cache_id", "sample_id"))
 
 
+@pytest.mark.parametrize("piece", [5, 10])
+def test_a_table_of_the_caches_in_another_order_is_not_taken_for_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(selection, "_ROWS_PER_PIECE", piece)
+    caches = make_caches(tmp_path, a={"x": range(5)}, b={"x": range(5)})
+    frame = Population.all_rows(CacheSet(caches.listed[::-1])).frame()
+    population = Population.from_frame(caches, frame)
+    assert population.frame().select("cache_id", "sample_id").equals(frame.select("cache_id", "sample_id"))
+
+
 def test_rows_without_weight_leave_a_table_that_is_whole_otherwise(caches: CacheSet, table: pl.DataFrame) -> None:
     population = Population.from_frame(caches, table.with_columns(weight=pl.Series([1.0, 0.0, 2.0, 0.0, 3.0])))
     assert ids_of(population) == [ids_of(Population.all_rows(caches))[row] for row in (0, 2, 4)]
